@@ -1,6 +1,7 @@
-//! The user's own server gives up umask, limits and priority of the process that started it, because it serves other sessions too.
+//! The user's own server gives up umask, limits and priority of the process that started it, because it serves other
+//! sessions, too.
 //!
-//! Signals are no part of this: every server lets them through, and every guard gives its command the defaults.
+//! Signals need no such step: every server accepts them, and every guard gives its command the defaults.
 
 use rustix::{
     fs::Mode,
@@ -12,8 +13,8 @@ use rustix::{
 
 use crate::report;
 
-/// Those that are raised, and what they limit. Open files are raised where connections need them; the size of a stack and
-/// of core files is nobody's trouble.
+/// The limits that are raised, each with a name for people. Open files are raised where connections need them; the limits of
+/// stacks and core files do no harm.
 const RAISED: [(Resource, &str); 5] = [
     (Resource::Fsize, "size of files"),
     (Resource::Cpu, "time on the processor"),
@@ -22,7 +23,7 @@ const RAISED: [(Resource, &str); 5] = [
     (Resource::Nproc, "number of processes"),
 ];
 
-/// Sets umask, limits and priority to what they would be for a server of no session. What cannot be had is said, for the log.
+/// Sets umask, limits and priority to the values of a server that belongs to no session. Logs what cannot be set.
 pub(crate) fn stand_apart() {
     umask(Mode::from_raw_mode(widest_umask()));
     for (resource, what) in RAISED {
@@ -31,10 +32,10 @@ pub(crate) fn stand_apart() {
             current: maximum,
             maximum,
         };
-        // Where that fails, the limit stays as it was, which is seen below.
+        // If this fails, the limit stays as it was, and the check below sees that.
         let _ = setrlimit(resource, raised);
         let limit = getrlimit(resource).current;
-        // Users have a bound on their processes nearly everywhere.
+        // Users have a bound on their processes almost everywhere.
         if let Some(limit) = limit.filter(|_| !matches!(resource, Resource::Nproc)) {
             report::note(&format!(
                 "warning: who started this server limited the {what} to {limit}, and that holds for all sessions"

@@ -1,4 +1,4 @@
-//! What can be said on the command line.
+//! The commands and options of the command line.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -94,7 +94,8 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// Is it a server, whose stderr is a log? That of others is a terminal where somebody works.
+    /// Returns whether the command is a server, whose stderr is a log. The stderr of other commands is a terminal where a
+    /// person works.
     pub(crate) fn serves(&self) -> bool {
         match self {
             Self::Serve(_) | Self::Bridge(_) => true,
@@ -171,7 +172,7 @@ pub(crate) struct RunOptions {
 }
 
 impl RunOptions {
-    /// The options of a server, as far as they are said here.
+    /// Returns the options of a server that are given here.
     pub(crate) fn options(&self) -> Options {
         Options {
             root: self.root.clone(),
@@ -182,7 +183,7 @@ impl RunOptions {
         }
     }
 
-    /// An option that is said here, and is for a server of its own.
+    /// Returns an option that is given here and only makes sense for a server of its own.
     pub(crate) fn of_a_server(&self) -> Option<&'static str> {
         let said = [
             ("--root", !self.root.is_empty()),

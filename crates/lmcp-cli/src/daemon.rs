@@ -1,4 +1,4 @@
-//! The user's own server, started by the first proxy that needs it.
+//! The user's own server, which the first proxy that needs it starts.
 
 use std::{
     cell::RefCell,
@@ -19,17 +19,17 @@ use crate::{
     this_program::this_program,
 };
 
-/// When it stops: so many seconds after the last proxy has gone.
+/// The server stops this number of seconds after the last proxy has gone.
 const IDLE_SECONDS: &str = "600";
 
-/// What it said before is forgotten when it is longer than this.
+/// The log is deleted at a start if it is longer than this.
 const MOST_LOG: u64 = 64 << 10;
 
-/// Between two tries to start one that cannot start: this long after the first, then twice as long each time.
+/// The pause between two tries to start a server that fails: this long after the first, then twice as long each time.
 const RETRY: Duration = Duration::from_secs(1);
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
 
-/// Starts a server when it is asked to, and one at a time.
+/// Starts the server on request, one start at a time.
 pub(crate) struct Daemon {
     own: Own,
     last: RefCell<Option<Start>>,
@@ -38,7 +38,7 @@ pub(crate) struct Daemon {
 struct Start {
     child: Child,
     at: Instant,
-    /// How many before it could not start.
+    /// The number of failures in a row before.
     failures: u32,
 }
 
@@ -50,15 +50,16 @@ impl Daemon {
         }
     }
 
-    /// Starts it, unless it is just starting. The error is why the last one was of no use.
+    /// Starts the server, unless one is starting. The error is the reason why the last one failed.
     pub(crate) fn start(&self) -> Result<(), String> {
         let mut last = self.last.borrow_mut();
         let ended = last.as_mut().map(|start| start.child.try_wait());
-        // It is on its way, or somebody else's is.
+        // Our server is starting, or that of another process is.
         if matches!(ended, Some(Ok(None))) || self.own.is_taken() {
             return Ok(());
         }
-        // A code of 0: it has stopped because nobody was there. None: it was killed. And another may have been quicker.
+        // A code of 0 means that the server stopped because nobody used it, and no code that it was killed. Another server
+        // may also have been faster.
         let code = ended.and_then(|ended| ended.ok()??.code());
         let has_failed = code.is_some_and(|code| code != 0 && code != i32::from(TAKEN));
         let (mut failures, mut why) = (0, Ok(()));
@@ -80,12 +81,12 @@ impl Daemon {
         why
     }
 
-    /// It serves others, too: of our environment it gets what says whose server it is and how it is to be, and no variable
-    /// that is ours alone. Each session brings its own.
+    /// Starts the server process. The server also serves other sessions: it gets only the variables that name its user and
+    /// its settings, and none that belongs to this session. Each session sends its own.
     fn spawn(&self) -> io::Result<Child> {
-        // Else nobody could tell that it cannot start.
+        // Without this, the end of a failed server could not be noticed.
         hear_of_children()?;
-        // What the client left open for us is not for it.
+        // Files that the client left open for us must not be passed on.
         close_fds::set_fds_cloexec(3, &[]);
         Command::new(this_program()?)
             .args(["serve", "--detach", "--unix", OWN_SOCKET])
@@ -94,7 +95,7 @@ impl Daemon {
             .envs(env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_for_server)))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            // Not the proxy's: the client may wait for its end, and this goes on.
+            // The stderr of the proxy is not passed on: the client may wait for its end, and the server lives longer.
             .stderr(self.log()?)
             .spawn()
     }
@@ -111,7 +112,7 @@ impl Daemon {
         Ok(log)
     }
 
-    /// Why it ended, as far as it said.
+    /// Returns the reason why the server ended, from its log.
     fn last_words(&self) -> String {
         let text = fs::read_to_string(self.own.log()).unwrap_or_default();
         let last = text.lines().rfind(|line| line.starts_with("error: "));

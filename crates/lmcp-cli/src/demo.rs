@@ -1,4 +1,4 @@
-//! Tools to try a client with: one that answers, one that computes, one that takes its time, one that asks back.
+//! Tools to try a client with: one answers, one computes, one takes its time, and one asks back.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use lmcp::{Cx, Json, Server, Tool, ToolError, ToolResult};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A server with the demo tools.
+/// Returns a server with the demo tools.
 pub(crate) fn server(name: &str) -> Server {
     Server::new(name, env!("CARGO_PKG_VERSION"))
         .title("lmcp")

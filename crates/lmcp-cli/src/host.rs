@@ -1,4 +1,4 @@
-//! The tools of a host: what the options make of them, and what of that is enforced.
+//! The tools of a host: turns the options into settings, and lists the restrictions that are enforced.
 
 use std::{
     env,
@@ -17,7 +17,7 @@ use crate::{
     report::{self, Failure},
 };
 
-/// What the tools are told. Every option about them ends here.
+/// Turns the options into the settings of the tools. Every option about the tools is used here.
 pub(crate) fn settings(
     options: &Options,
     helper: Helper,
@@ -28,7 +28,7 @@ pub(crate) fn settings(
     settings.also_read.clone_from(&options.also_read);
     settings.allow_hard_links = options.allow_hard_links.unwrap_or_default();
     settings.read_only = options.read_only.unwrap_or_default();
-    // Without them nothing needs a guard, nor a kernel that can confine commands.
+    // Without these tools, no guard is needed, and no kernel that can confine commands.
     let runs = ["shell", "shell_bg"]
         .into_iter()
         .any(|name| is_picked(&options.tools, name));
@@ -58,7 +58,7 @@ pub(crate) fn settings(
     Ok(settings)
 }
 
-/// The shell that was named, if it is there.
+/// Returns the named shell, if it exists.
 fn shell(named: &Path) -> Result<String, Failure> {
     let found = if named.components().count() > 1 {
         access(named, Access::EXEC_OK).is_ok()
@@ -78,7 +78,7 @@ fn shell(named: &Path) -> Result<String, Failure> {
     Ok(text.to_owned())
 }
 
-/// The web as the options have it, and else the environment, where the keys are.
+/// Returns the settings for the web: from the options, or else from the environment, which also holds the keys.
 fn web(options: &Options) -> Result<Web, Failure> {
     let said = |name: &str| match name {
         "LMCP_SEARXNG_URL" => options.searxng_url.clone(),
@@ -90,7 +90,7 @@ fn web(options: &Options) -> Result<Web, Failure> {
     found.map_err(|err| Failure::from(err).code(2))
 }
 
-/// A server with the tools.
+/// Returns a server with the tools.
 pub(crate) fn server(name: &str, settings: Settings) -> Result<Server, Failure> {
     let server = Server::new(name, env!("CARGO_PKG_VERSION"))
         .title("lmcp")
@@ -111,7 +111,7 @@ pub(crate) fn server(name: &str, settings: Settings) -> Result<Server, Failure> 
     Ok(tools.add_to(server.instructions_for(instructions)))
 }
 
-/// What holds whatever a client asks for, a line each, for the operator.
+/// Returns the restrictions that hold for every client, one in each line, for the operator.
 pub(crate) fn enforced(settings: &Settings) -> Vec<String> {
     let roots: Vec<_> = settings
         .roots
@@ -143,7 +143,7 @@ pub(crate) fn enforced(settings: &Settings) -> Vec<String> {
     lines
 }
 
-/// Leaves the tools that were picked: those that are named; or all but those that are named with a minus.
+/// Keeps the picked tools: the named ones, or all except those named with a minus.
 pub(crate) fn pick(server: &Handle, picks: &[String]) -> Result<(), Failure> {
     let (out, only) = in_and_out(picks);
     let idle = |out: &&&str| !only.contains(&out.trim_start_matches('-'));
@@ -154,7 +154,7 @@ pub(crate) fn pick(server: &Handle, picks: &[String]) -> Result<(), Failure> {
     }
     let offered = server.tool_names();
     let is_offered = |name: &str| offered.iter().any(|known| known == name);
-    // What is left out anyway may be named to be left out, and not to be offered.
+    // A tool that is already left out may be named with a minus, but not without one.
     let unknown = picks
         .iter()
         .map(|pick| pick.trim())
@@ -180,7 +180,7 @@ pub(crate) fn pick(server: &Handle, picks: &[String]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The picks with a minus, and those without.
+/// Splits the picks into those with a minus, and those without.
 fn in_and_out(picks: &[String]) -> (Vec<&str>, Vec<&str>) {
     let picks = picks.iter().map(|pick| pick.trim());
     picks.partition(|pick| pick.starts_with('-'))

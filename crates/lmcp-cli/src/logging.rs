@@ -1,7 +1,8 @@
-//! Log lines on stderr, as many as are asked for, and none that anybody has to wait for.
+//! Log lines on stderr, at the requested level. Writing them never blocks.
 //!
-//! The program that started a server may never read its standard error. A pipe takes 64 KiB; a server that waited for room in it would
-//! answer nobody any more. So a line that does not fit is left out, and the next one that does says how many were.
+//! The program that started a server may never read its standard error. A pipe takes 64 KiB; a server that waited for room
+//! in it would answer nobody any more. So a line that does not fit is left out, and the next line that fits says how many
+//! are missing.
 
 use std::{
     io::{self, Write, stderr},
@@ -14,7 +15,7 @@ use std::{
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tracing_subscriber::EnvFilter;
 
-/// `RUST_LOG` wins over `-v`. Quiet: the terminal is another program's.
+/// Starts the log. `RUST_LOG` wins over `-v`. Quiet means that the terminal belongs to another program.
 pub(crate) fn start(verbose: u8, is_quiet: bool) {
     let default = match verbose {
         0 if is_quiet => "off",
@@ -31,15 +32,15 @@ pub(crate) fn start(verbose: u8, is_quiet: bool) {
         .init();
 }
 
-/// Standard error, for those who do not wait for it.
+/// Standard error, written without waiting.
 #[derive(Clone, Default)]
 struct Log {
-    /// Lines that did not fit since the last one that did.
+    /// The number of lines that were left out since the last one that was written.
     left_out: Arc<AtomicUsize>,
 }
 
 impl Write for Log {
-    /// Takes one line whole, whether or not it is written.
+    /// Accepts a whole line, even if it is not written.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let left_out = self.left_out.swap(0, Ordering::Relaxed);
         if left_out > 0 {
@@ -61,7 +62,7 @@ impl Write for Log {
     }
 }
 
-/// Writes as much of a line as there is room for, in pieces that a pipe with room takes at once. False: something is missing.
+/// Writes as much of a line as there is room for, in pieces that a pipe with room takes at once. False: a part is missing.
 fn put(line: &[u8]) -> bool {
     let mut stderr = stderr().lock();
     for piece in line.chunks(PIECE) {
@@ -78,5 +79,5 @@ fn put(line: &[u8]) -> bool {
     true
 }
 
-/// `PIPE_BUF`: a pipe that says it has room takes this many bytes without waiting.
+/// `PIPE_BUF`: a pipe that reports room takes this many bytes without blocking.
 const PIECE: usize = 4096;

@@ -1,4 +1,4 @@
-//! The binary `lmcp`: reads the command line, runs one command, says how it went.
+//! The binary `lmcp`: reads the command line, runs one command, and reports failures.
 
 mod apart;
 mod child;
@@ -27,7 +27,7 @@ use commands::proxy;
 use lmcp_tools::Helper;
 
 fn main() -> ExitCode {
-    // Before all else: the program may have been called to guard a command, by itself.
+    // This comes first: the program may have started itself in order to guard a command.
     let helper = match Helper::this_program() {
         Ok(helper) => helper,
         Err(code) => return code,

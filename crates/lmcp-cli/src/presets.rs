@@ -1,4 +1,4 @@
-//! The presets of `lmcp run`: ours, those of the user's file, and those of `--config`.
+//! The presets of `lmcp run`: built-in ones, those of the user's file, and those of `--config`.
 
 use std::{env, path::PathBuf};
 
@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::{options, private, report::Failure};
 
-/// A file that holds nothing else.
+/// A file that holds only presets.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -15,12 +15,12 @@ struct File {
     presets: Presets,
 }
 
-/// Ours, under them those of the user's file, under these.
+/// Returns all presets: these replace those of the user's file, which replace the built-in ones.
 pub(crate) fn over_all(these: Presets) -> Result<Presets, Failure> {
     Ok(Presets::built_in().under(of_the_user()?).under(these))
 }
 
-/// Those of the file in the usual place, if there is one.
+/// Returns the presets of the file in the usual place, if the file exists.
 fn of_the_user() -> Result<Presets, Failure> {
     let Some(path) = usual_file().filter(|path| path.exists()) else {
         return Ok(Presets::default());
@@ -30,7 +30,7 @@ fn of_the_user() -> Result<Presets, Failure> {
     Ok(file.presets)
 }
 
-/// `presets.toml` in our folder of the user's configuration.
+/// Returns the path of `presets.toml` in our folder of the user's configuration.
 fn usual_file() -> Option<PathBuf> {
     let absolute = |name: &str| {
         let path = env::var_os(name).map(PathBuf::from);

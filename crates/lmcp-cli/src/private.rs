@@ -1,4 +1,4 @@
-//! Files that the operator wrote. One with a secret must be for its owner alone, or the secret is none.
+//! Files of the operator. A file with a secret must be readable by its owner alone, otherwise it is not secret.
 
 use std::{
     fs::{File, OpenOptions},
@@ -11,17 +11,17 @@ use rustix::fs::{OFlags, fcntl_setfl};
 
 use crate::report::Failure;
 
-/// More than anybody writes by hand.
+/// More bytes than anybody writes by hand.
 const MOST: u64 = 1 << 20;
 
-/// The text of a file that only its owner can read.
+/// Returns the text of a file that only its owner can read.
 pub(crate) fn read(path: &Path) -> Result<String, Failure> {
     let (file, text) = open(path)?;
-    expect(&file, path)?;
+    expect(&file, path, "a secret")?;
     Ok(text)
 }
 
-/// A file of options and its text. Whoever could have written it would decide what the server does.
+/// Opens a file of options, and returns its text. The file must be trusted, because its author decides what the server does.
 pub(crate) fn open_trusted(path: &Path) -> Result<(File, String), Failure> {
     let (file, text) = open(path)?;
     lmcp_private::expect_trusted(&file, path)
@@ -31,7 +31,7 @@ pub(crate) fn open_trusted(path: &Path) -> Result<(File, String), Failure> {
 
 fn open(path: &Path) -> Result<(File, String), Failure> {
     let failed = |err| Failure::cannot(&format!("read {}", path.display()), err);
-    // A pipe with a name is no file, and must not hold us until somebody writes to it.
+    // A named pipe is not a file, and must not block us until somebody writes to it.
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let opened = OpenOptions::new().read(true).custom_flags(flags).open(path);
     let file = opened.map_err(failed)?;
@@ -51,15 +51,15 @@ fn open(path: &Path) -> Result<(File, String), Failure> {
     Ok((file, text))
 }
 
-/// Is it a pipe that whoever started us opened, as a shell does for `<(command)`?
+/// Returns whether the path is a pipe that the program before us opened, as a shell does for `<(command)`.
 fn is_descriptor(path: &Path) -> bool {
     ["/dev/fd", "/proc/self/fd", "/dev/stdin"]
         .iter()
         .any(|folder| path.starts_with(folder))
 }
 
-/// Refuses what others can read, change or put in its place.
-pub(crate) fn expect(file: &File, path: &Path) -> Result<(), Failure> {
+/// Refuses a file that others can read, change or replace. `what` names what it holds.
+pub(crate) fn expect(file: &File, path: &Path, what: &str) -> Result<(), Failure> {
     let shown = path.display();
     lmcp_private::expect_safe(path)
         .map_err(|err| Failure::cannot(&format!("trust {shown}"), err))?;
@@ -70,6 +70,6 @@ pub(crate) fn expect(file: &File, path: &Path) -> Result<(), Failure> {
         return lmcp_private::expect_secret(file)
             .map_err(|err| Failure::cannot(&format!("trust {shown}"), err));
     }
-    let words = format!("{shown} holds a secret, and is not for its owner alone");
+    let words = format!("{shown} holds {what} and is not for its owner alone");
     Err(Failure::misuse(words).hint(format!("chmod 600 {shown}")))
 }

@@ -1,4 +1,4 @@
-//! The only file that speaks to people. Everything goes to stderr: stdout belongs to the protocol.
+//! The only file that writes messages for people. All of them go to stderr, because stdout belongs to the protocol.
 
 use std::{
     borrow::Cow,
@@ -14,7 +14,7 @@ use lmcp::error::chain;
 const FAILED: u8 = 1;
 const MISUSED: u8 = 2;
 
-/// Why a command failed, and what may help.
+/// The reason why a command failed, with a hint that may help.
 #[derive(Debug)]
 pub(crate) struct Failure {
     words: String,
@@ -23,7 +23,7 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// Something did not work.
+    /// Something failed.
     pub(crate) fn of(words: impl Into<String>) -> Self {
         Self {
             words: words.into(),
@@ -36,12 +36,12 @@ impl Failure {
         Self::of(format!("{words}: {}", chain(&err)))
     }
 
-    /// What was said makes no sense: an option, a variable, a file of options.
+    /// The user made a mistake: in an option, a variable or a file of options.
     pub(crate) fn misuse(words: impl Into<String>) -> Self {
         Self::of(words).code(MISUSED)
     }
 
-    /// A file that was named is of no use.
+    /// A named file cannot be used.
     pub(crate) fn cannot(what: &str, err: impl Error) -> Self {
         Self::new(&format!("cannot {what}"), err).code(MISUSED)
     }
@@ -51,25 +51,25 @@ impl Failure {
         self
     }
 
-    /// Does it stand for the answer of a server, and not for a mistake on the command line or a signal?
+    /// Returns whether this stands for the answer of a server, and not for a mistake on the command line or a signal.
     pub(crate) fn is_answer(&self) -> bool {
         !self.words.is_empty() && self.code != MISUSED
     }
 
-    /// The same in other words, which are made from each text that is shown.
+    /// Returns the same failure with changed words.
     pub(crate) fn reworded(mut self, words: impl Fn(&str) -> String) -> Self {
         self.words = words(&self.words);
         self.hint = self.hint.map(|hint| words(&hint).into());
         self
     }
 
-    /// Ends with its code, and says nothing.
+    /// Keeps the code, and removes all words.
     pub(crate) fn silent(mut self) -> Self {
         self.words.clear();
         self
     }
 
-    /// Ends with this code instead.
+    /// Sets the exit code.
     pub(crate) fn code(mut self, code: u8) -> Self {
         self.code = code;
         self
@@ -103,7 +103,7 @@ impl From<lmcp::Error> for Failure {
     }
 }
 
-/// Says what failed, and gives the exit code for it.
+/// Writes the failure, and returns its exit code.
 pub(crate) fn failure(failure: &Failure) -> ExitCode {
     if !failure.words.is_empty() {
         note(&format!("error: {failure}"));
@@ -114,8 +114,8 @@ pub(crate) fn failure(failure: &Failure) -> ExitCode {
     ExitCode::from(failure.code)
 }
 
-/// Something worth knowing.
+/// Writes a note for people.
 pub(crate) fn note(words: &str) {
-    // Nobody has to listen: a client may close our stderr and still want its answers.
+    // A failed write does not matter: a client may close our stderr and still want its answers.
     let _ = stderr().write_all(format!("{words}\n").as_bytes());
 }

@@ -6,11 +6,11 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::report::Failure;
 
-/// Hears of the end of children, and of files beyond a limit, whatever this process was started to do about that. To be called
-/// inside of a runtime, before the first process is started.
+/// Handles SIGCHLD and SIGXFSZ, even if this process was started to ignore them. Call it inside of a runtime, before the
+/// first process is started.
 ///
-/// Where SIGCHLD is ignored, the kernel tells nobody how a child ended. SIGXFSZ would end a server whose caller writes a file
-/// that is too large; once it is heard, that write fails. Programs that are started have the default for both.
+/// If SIGCHLD is ignored, the kernel does not report how a child ended. SIGXFSZ would end a server whose caller writes a
+/// file that is too large; with a handler, only that write fails. Programs that are started have the default for both.
 pub(crate) fn take_back() -> io::Result<()> {
     for kind in [
         rustix::process::Signal::CHILD,
@@ -21,23 +21,23 @@ pub(crate) fn take_back() -> io::Result<()> {
     Ok(())
 }
 
-/// Hears of the end of children, in a program that has no runtime.
+/// Handles SIGCHLD in a program without a runtime.
 pub(crate) fn hear_of_children() -> io::Result<()> {
     if !is_ignored(rustix::process::Signal::CHILD) {
         return Ok(());
     }
-    // The handler stays when this is gone.
+    // The handler stays after the runtime is dropped.
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_io().build()?;
     let _inside = runtime.enter();
     signal(SignalKind::child()).map(drop)
 }
 
-/// All of them, from now on.
+/// The signals that stop the program, from now on.
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
-    /// Absent where it is ignored, as `nohup` has it.
+    /// Absent if the signal is ignored, as under `nohup`.
     hang_up: Option<Signal>,
 }
 
@@ -53,7 +53,7 @@ impl Signals {
         })
     }
 
-    /// The next one.
+    /// Returns the next signal.
     pub(crate) async fn next(&mut self) -> SignalKind {
         tokio::select! {
             _ = self.interrupt.recv() => SignalKind::interrupt(),
@@ -70,7 +70,7 @@ async fn next_of(signal: Option<&mut Signal>) -> Option<()> {
     }
 }
 
-/// The end by a signal, with the code that shells have for it.
+/// Returns the failure for an end by a signal, with the exit code that shells use.
 pub(crate) fn stopped_by(kind: SignalKind) -> Failure {
     let name = if kind == SignalKind::interrupt() {
         "SIGINT"
@@ -86,12 +86,12 @@ pub(crate) fn stopped_by(kind: SignalKind) -> Failure {
 /// Signals for a command that this program waits for.
 pub(crate) struct PassedOn {
     heard: Vec<(Signal, rustix::process::Signal)>,
-    /// These come from the terminal, to the command as well: what they mean is for it to say.
+    /// The terminal sends these signals to the command, too, so they are not passed on, and do not end this program.
     _of_the_terminal: Vec<Signal>,
 }
 
 impl PassedOn {
-    /// Listens for them. What is ignored stays so, and is for the command, too: `nohup` means both.
+    /// Listens for the signals. An ignored signal stays ignored, also for the command, because `nohup` means both.
     pub(crate) fn listen() -> io::Result<Self> {
         use rustix::process::Signal as Kind;
         let is_heard = |kind: &Kind| !is_ignored(*kind);
@@ -107,7 +107,7 @@ impl PassedOn {
         })
     }
 
-    /// The next one.
+    /// Returns the next signal.
     pub(crate) async fn next(&mut self) -> rustix::process::Signal {
         poll_fn(|cx| {
             let mut heard = self.heard.iter_mut();
@@ -119,7 +119,7 @@ impl PassedOn {
     }
 }
 
-/// Was this process started to ignore a signal?
+/// Returns whether this process was started to ignore a signal.
 fn is_ignored(kind: rustix::process::Signal) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

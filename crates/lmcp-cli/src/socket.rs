@@ -1,4 +1,4 @@
-//! The unix socket of `serve`: one that is named, the user's own, or one that a service manager passes on.
+//! The unix socket of `serve`: a named one, the user's own, or one that a service manager passes on.
 
 use std::{
     env,
@@ -24,13 +24,14 @@ use crate::{
     report::{self, Failure},
 };
 
-/// What the files of the user's own server begin with, where `lmcp proxy` looks when nobody says where.
+/// The beginning of the file names of the user's own server, which `lmcp proxy` uses by default.
 const NAME: &str = "serve";
 
-/// The code of a server that ends because there is one already: who started it need not mind.
+/// The exit code of a server that ends because another server is running already. That is not a failure for the program that
+/// started it.
 pub(crate) const TAKEN: u8 = 75;
 
-/// Where to listen, before anything is done about it.
+/// The place to listen, before any action.
 pub(crate) enum Asked {
     Nowhere,
     PassedOn(Unix),
@@ -38,10 +39,10 @@ pub(crate) enum Asked {
     At(PathBuf),
 }
 
-/// A socket, and what makes sure that there is one server on it.
+/// A socket, and a lock that keeps other servers away from it.
 pub(crate) type Listening = (Unix, Option<File>);
 
-/// The socket that the options ask for. To be done before the server leaves its folder.
+/// Finds the socket that the options name. Call it before the server leaves its folder.
 pub(crate) fn find(options: &Options) -> Result<Asked, Failure> {
     let asked = match (passed_on()?, &options.unix) {
         (Some(unix), _) => Asked::PassedOn(unix),
@@ -68,7 +69,7 @@ pub(crate) fn find(options: &Options) -> Result<Asked, Failure> {
     Ok(asked)
 }
 
-/// Listens there.
+/// Listens on the socket.
 pub(crate) fn listen(asked: Asked, options: &Options) -> Result<Option<Listening>, Failure> {
     let (unix, lock) = match asked {
         Asked::Nowhere => return Ok(None),
@@ -86,14 +87,14 @@ pub(crate) fn listen(asked: Asked, options: &Options) -> Result<Option<Listening
     Ok(Some((unix, lock)))
 }
 
-/// Is a socket passed on to this process?
+/// Returns whether a socket is passed on to this process.
 fn is_passed_on() -> bool {
     let process = env::var("LISTEN_PID").ok();
     env::var_os("LISTEN_FDS").is_some()
         && process.is_some_and(|process| process == process::id().to_string())
 }
 
-/// The socket of a systemd unit. There can be more than one; the first counts.
+/// Takes the socket of a systemd unit. If there are several, takes the first.
 fn passed_on() -> Result<Option<Unix>, Failure> {
     if !is_passed_on() {
         return Ok(None);
@@ -106,28 +107,28 @@ fn passed_on() -> Result<Option<Unix>, Failure> {
     Ok(Some(Unix::from_listener(listener)?))
 }
 
-/// Leaves the terminal: who started this may go, and its terminal too.
+/// Leaves the terminal, because the program that started this one and its terminal may end.
 pub(crate) fn detach() {
-    // Fails for the leader of a group, which has no terminal to lose then.
+    // This fails for the leader of a group, which has no terminal to lose.
     let _ = rustix::process::setsid();
     let home = env::var_os("HOME").map_or_else(|| PathBuf::from("/"), PathBuf::from);
-    // Any folder will do that is not in anybody's way.
+    // Any folder is fine that nobody needs to remove or unmount.
     let _ = env::set_current_dir(home).or_else(|_| env::set_current_dir("/"));
 }
 
-/// The user's own socket, whether anybody listens there or not.
+/// The user's own socket, with or without a server.
 #[derive(Debug)]
 pub(crate) struct Own {
     folder: PathBuf,
-    /// What the names of its files begin with.
+    /// The beginning of its file names.
     name: String,
 }
 
-/// Finds it, and makes its folder, which only this user can enter.
+/// Finds the user's own socket, and makes its folder, which only this user can enter.
 pub(crate) fn own() -> Result<Own, Failure> {
     let folders = match runtime_folder() {
         Some(runtime) => vec![runtime],
-        // Somebody else may have taken the name in a shared folder: then it is one in the home.
+        // Another user may have taken the name in a shared folder: then a folder in the home is used.
         None => fixed_folders().into_iter().chain(spare_folder()).collect(),
     };
     let (folder, mended) = first_usable(folders).map_err(|err| {
@@ -148,7 +149,7 @@ impl Own {
         self.file("sock")
     }
 
-    /// Where the server says what it says, when nobody sits in front of it.
+    /// Returns the log file of a server that has no terminal.
     pub(crate) fn log(&self) -> PathBuf {
         self.file("log")
     }
@@ -157,7 +158,8 @@ impl Own {
         self.folder.join(format!("{}.{kind}", self.name))
     }
 
-    /// Held by the server of that socket, whose process it names: of two that start at once, one serves.
+    /// Takes the lock of the socket, and writes the process number into its file: of two servers that start at once, only
+    /// one serves.
     fn lock(&self) -> Result<File, Failure> {
         let path = self.file("lock");
         let failed = |err| Failure::new(&format!("cannot lock {}", path.display()), err);
@@ -176,7 +178,7 @@ impl Own {
         }
     }
 
-    /// Does somebody serve it, or is about to?
+    /// Returns whether a server uses the socket, or is about to.
     pub(crate) fn is_taken(&self) -> bool {
         matches!(self.try_lock(), Ok(None))
     }
@@ -196,8 +198,8 @@ impl Own {
     }
 }
 
-/// Sessions whose variables ask for another server get another one: who says that nothing is to be written must not come
-/// to a server that writes.
+/// Returns the name of the server for these variables. Sessions with other settings get another server: a session that
+/// forbids writing must not reach a server that writes.
 fn own_name(variables: impl Iterator<Item = (OsString, OsString)>) -> String {
     let mut said: Vec<_> = variables
         .filter(|(name, _)| name.to_str().is_some_and(is_setting))
@@ -214,7 +216,8 @@ fn own_name(variables: impl Iterator<Item = (OsString, OsString)>) -> String {
     format!("{NAME}-{digits}")
 }
 
-/// A variable that says something about the server, but for where it listens and who may come in there.
+/// Returns whether a variable is a setting of the server. Variables that say where it listens and who may connect do not
+/// count.
 fn is_setting(name: &str) -> bool {
     const OTHERS: [&str; 11] = [
         "LMCP_ALLOW_HOST",
@@ -232,7 +235,7 @@ fn is_setting(name: &str) -> bool {
     name.starts_with("LMCP_") && !OTHERS.contains(&name)
 }
 
-/// What looks like a path in this folder is one.
+/// Makes a value absolute if it is a path in this folder.
 fn in_full(value: OsString) -> OsString {
     let is_path = Path::new(&value).exists() && !Path::new(&value).is_absolute();
     if is_path {

@@ -1,4 +1,5 @@
-//! What the program keeps between two runs: the key of its sessions, so that a restart strands no client, and jobs.
+//! State that the program keeps between two runs: jobs, and the key of its sessions, so that clients keep their sessions
+//! after a restart.
 
 use std::{
     env,
@@ -15,7 +16,7 @@ use crate::{
     report::{self, Failure},
 };
 
-/// The key's file.
+/// The name of the key's file.
 const KEY: &str = "session.key";
 
 type Key = [u8; 32];
@@ -23,13 +24,13 @@ type Key = [u8; 32];
 /// More bytes than a key has.
 const MOST: u64 = 64;
 
-/// The key that was kept; a new one is kept first.
+/// Returns the kept key, or makes and keeps a new one.
 pub(crate) fn key(directory: Option<&Path>) -> Result<Kept, Failure> {
     let Some(directory) = directory else {
         return Ok(Kept::Not("there is no place for it".into()));
     };
     let path = directory.join(KEY);
-    // A key that others can put there, or that is none, is a reason to stop: it would be trusted.
+    // If others can write the key, or the file is not a key, the program stops, because it would trust the key.
     let refused = |words: &str| {
         let failure = Failure::of(format!("{} {words}", path.display()));
         failure.hint("delete it to have a new one made; clients then begin new sessions")
@@ -39,7 +40,7 @@ pub(crate) fn key(directory: Option<&Path>) -> Result<Kept, Failure> {
             let key = Key::try_from(bytes).map_err(|_| refused("is not a key of 32 bytes"));
             key.map(Kept::Key)
         }
-        // Not the system says so, but whoever looked at who could have written it.
+        // The error comes from our own check of the owner, and not from the system.
         Err(err)
             if err.kind() == io::ErrorKind::PermissionDenied && err.raw_os_error().is_none() =>
         {
@@ -49,8 +50,9 @@ pub(crate) fn key(directory: Option<&Path>) -> Result<Kept, Failure> {
     }
 }
 
-/// Where things are kept, made first where it is missing: where the operator says, and then it must do; else the
-/// usual place. Never below a root: what is kept there could be read and changed by every client.
+/// Returns the folder for state, and creates it if it does not exist. A folder that the operator names must be usable;
+/// otherwise the usual place is used. The folder is never below a root, because every client could read and change the state
+/// there.
 pub(crate) fn directory(options: &Options) -> Result<Option<PathBuf>, Failure> {
     if options.keeps_nothing() {
         return Ok(None);
@@ -88,9 +90,9 @@ pub(crate) fn directory(options: &Options) -> Result<Option<PathBuf>, Failure> {
     Ok(None)
 }
 
-/// Makes a folder, or takes one of ours. A mode that let others write it, or a folder above, does not stop the start, nor does one
-/// that keeps us out of a folder above: a confined command can bring that about. But nothing of another user may be in it, or on
-/// the way to it.
+/// Creates a folder, or uses one of ours. A mode that let others write it or a folder above does not stop the start, nor
+/// does a mode that keeps us out of a folder above, because a confined command can change such modes. But the folder and the
+/// way to it must not contain anything of another user.
 fn take(folder: &Path) -> io::Result<()> {
     for above in mend_way(folder)? {
         report::note(&format!(
@@ -107,7 +109,7 @@ fn take(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// For when the home itself is what clients work in.
+/// Returns other folders, for the case that the home itself is a root of clients.
 fn other_directories() -> impl Iterator<Item = PathBuf> {
     let user = rustix::process::geteuid().as_raw();
     runtime_folder()
@@ -115,8 +117,8 @@ fn other_directories() -> impl Iterator<Item = PathBuf> {
         .chain([PathBuf::from(format!("/var/tmp/lmcp-{user}"))])
 }
 
-/// Reads the key's file, and makes the file first where there is none. A confined command can change the file's mode,
-/// because both belong to one user; the server must start all the same.
+/// Reads the key's file, and creates the file if it does not exist. A confined command can change the file's mode, because
+/// both belong to one user; the server must start even then.
 fn find(directory: &Path, path: &Path) -> io::Result<Vec<u8>> {
     remove_if_open(path)?;
     let opened = match open_secret(path) {
@@ -130,7 +132,7 @@ fn find(directory: &Path, path: &Path) -> io::Result<Vec<u8>> {
         }
         Err(err) if err.kind() == io::ErrorKind::NotFound => {
             make(directory, path)?;
-            // Another process may have been quicker; its key is as good.
+            // Another process may have been faster; its key can be used, too.
             open_secret(path)
         }
         opened => opened,
@@ -140,7 +142,7 @@ fn find(directory: &Path, path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Removes a key of ours that others could have read or written: it is a secret no longer.
+/// Removes a key of ours that others could have read or written, because it is not secret any more.
 fn remove_if_open(path: &Path) -> io::Result<()> {
     let Ok(found) = fs::symlink_metadata(path) else {
         return Ok(());
@@ -157,10 +159,10 @@ fn remove_if_open(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether there is a key that outlives this run.
+/// Says whether there is a key that outlives this run.
 pub(crate) enum Kept {
     Key(Key),
-    /// Why not.
+    /// The reason why there is none.
     Not(String),
 }
 
@@ -174,13 +176,13 @@ fn default_directory() -> Option<PathBuf> {
     Some(state?.join("lmcp"))
 }
 
-/// Puts a new key there, whole or not at all, unless somebody else does meanwhile.
+/// Writes a new key, whole or not at all, unless another process does so meanwhile.
 fn make(directory: &Path, path: &Path) -> io::Result<()> {
     DirBuilder::new()
         .recursive(true)
         .mode(0o700)
         .create(directory)?;
-    // A name that nobody else has: in containers that share the directory, process ids are the same.
+    // A random name is used, because process numbers can be equal in containers that share the folder.
     let (key, other) = (lmcp::Server::random_key(), lmcp::Server::random_key());
     let name = other.iter().take(8).map(|byte| format!("{byte:02x}"));
     let draft = directory.join(format!("{KEY}.{}", name.collect::<String>()));

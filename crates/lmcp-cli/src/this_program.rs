@@ -1,4 +1,4 @@
-//! Where this program is.
+//! The path of this program.
 
 use std::{
     env,
@@ -8,10 +8,10 @@ use std::{
     path::PathBuf,
 };
 
-/// What Linux adds to the path of a program whose file was replaced while it ran.
+/// The text that Linux adds to the path of a program whose file was replaced while it ran.
 const REPLACED: &[u8] = b" (deleted)";
 
-/// The file of this program; of one that was replaced by another version, that.
+/// Returns the file of this program. If another version replaced it, returns the file of that version.
 pub(crate) fn this_program() -> io::Result<PathBuf> {
     let path = env::current_exe()?;
     if path.exists() {

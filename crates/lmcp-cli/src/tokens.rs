@@ -1,7 +1,7 @@
-//! Who may over HTTP: whoever sends a token that the operator named.
+//! Access over HTTP: a caller must send a token that the operator named.
 //!
-//! A place where a token was to be found, and is not, is a reason to stop. Nothing is tried instead, least of all to do
-//! without.
+//! If a token is missing from its named place, the server does not start. It uses no other token instead, and never runs
+//! without one.
 
 use std::path::Path;
 
@@ -18,24 +18,23 @@ use crate::{
 /// The key of the token in a file of `LMCP_CONF`.
 const CONF_KEY: &str = ".godparticle";
 
-/// The fewest characters of a token. Shorter ones can be tried out over a network.
+/// The fewest characters of a token. Shorter tokens can be guessed over a network.
 const SHORTEST: usize = 8;
 
-/// The tokens that are good. They are kept as their tags under a key of this run, so that comparing takes the same time
-/// whatever was sent.
+/// The valid tokens. They are kept as tags under a key of this run, so that comparing takes the same time for every input.
 pub(crate) struct Tokens {
     key: Key,
     known: Vec<Known>,
 }
 
 struct Known {
-    /// Who has it, if somebody in particular.
+    /// The name of the caller, if the token belongs to one caller.
     name: Option<String>,
     tag: Tag,
 }
 
 impl Tokens {
-    /// No token is good.
+    /// Accepts no token.
     pub(crate) fn none() -> Self {
         Self {
             key: Key::new(HMAC_SHA256, &Server::random_key()),
@@ -43,8 +42,8 @@ impl Tokens {
         }
     }
 
-    /// Reads the tokens that hosts join a hub with: each is good for one name. One that is good for callers of the hub as well
-    /// is refused.
+    /// Reads the tokens with which hosts join a hub: each is valid for one name. A token that is also valid for callers of
+    /// the hub is refused.
     pub(crate) fn of_hosts<'a>(
         files: impl Iterator<Item = (&'a String, &'a Path)>,
         callers: &Options,
@@ -65,7 +64,7 @@ impl Tokens {
         Ok(tokens)
     }
 
-    /// Reads what the options name; `None` if they name nothing.
+    /// Reads the tokens that the options name; `None` if they name none.
     pub(crate) fn read(options: &Options) -> Result<Option<Self>, Failure> {
         if !options.has_token() {
             return Ok(None);
@@ -94,7 +93,7 @@ impl Tokens {
         Ok(Some(tokens))
     }
 
-    /// Who sends these headers; or the words that refuse them.
+    /// Returns the name of the caller that sends these headers, or the words that refuse them.
     pub(crate) fn identify(&self, headers: &HeaderMap) -> Result<Option<String>, String> {
         let Some(sent) = lmcp::http::bearer(headers) else {
             return Err("a token is needed: `Authorization: Bearer TOKEN`".into());
@@ -104,7 +103,7 @@ impl Tokens {
         found.ok_or_else(|| "this token is not known here".into())
     }
 
-    /// All of them are tried, so that the time says nothing about which.
+    /// Compares all tokens, so that the time does not show which one matches.
     fn find(&self, sent: &str) -> Option<&Known> {
         let mut found = None;
         for known in &self.known {
@@ -144,7 +143,7 @@ impl Tokens {
             let failure = Failure::misuse(format!("{place} is empty, and was to be a token"));
             return Err(failure.hint("`openssl rand -hex 32` makes one"));
         }
-        // What else there may be in a header is read differently by different clients.
+        // Other bytes in a header are read differently by different clients.
         if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
             let failure = Failure::misuse(format!("{place} is no token"));
             return Err(failure.hint("a token is one word of ASCII characters"));
@@ -172,17 +171,17 @@ impl Tokens {
     }
 }
 
-/// Keeps other processes of the same user from reading the environment and the memory of this one, where tokens are.
+/// Keeps other processes of the same user from reading the environment and the memory of this one, which hold tokens.
 pub(crate) fn keep_to_ourselves() {
     let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
 }
 
-/// The token among lines of `key = value`. The last one counts, as it does where such files come from.
+/// Returns the token in lines of `key = value`. The last one counts, as in other programs that read such files.
 fn in_conf(text: &str) -> Option<&str> {
     let lines = text.lines().filter_map(|line| line.split_once('='));
     let mut named = lines.filter(|(key, _)| key.trim() == CONF_KEY);
     let value = named.next_back()?.1.trim();
-    // Quotes are no part of a token.
+    // Quotes do not belong to a token.
     let bare = value
         .strip_prefix('"')
         .and_then(|value| value.strip_suffix('"'));

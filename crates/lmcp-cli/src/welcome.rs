@@ -1,4 +1,4 @@
-//! What is said when the server listens: a line for each listener, and more where somebody sits in front of it.
+//! The messages when the server listens: a line for each listener, and more on a terminal.
 
 use std::io::{IsTerminal as _, stderr};
 
@@ -6,7 +6,7 @@ use lmcp::http::Http;
 
 use crate::{options::Options, report};
 
-/// Says where it listens, and on a terminal how to get there and what holds.
+/// Writes where the server listens; on a terminal also how to connect, and the restrictions.
 pub(crate) fn say(
     options: &Options,
     http: Option<&Http>,
@@ -39,7 +39,7 @@ pub(crate) fn say(
     report::note("\nCtrl-C stops it, a second one at once.");
 }
 
-/// Whom a server serves over HTTP that asks for no token.
+/// Returns who is served over HTTP by a server without tokens.
 fn who_may_connect(options: &Options) -> &'static str {
     if options.allow_remote == Some(true) {
         "no token is asked for: whoever can reach this address is served"
@@ -50,7 +50,7 @@ fn who_may_connect(options: &Options) -> &'static str {
     }
 }
 
-/// Says what holds, if somebody asked for anything to hold.
+/// Writes the restrictions, if the operator asked for any.
 pub(crate) fn confine(options: &Options, enforced: &[String]) {
     let asked = !options.root.is_empty() || options.read_only == Some(true);
     if asked && options.demo != Some(true) {
@@ -58,7 +58,7 @@ pub(crate) fn confine(options: &Options, enforced: &[String]) {
     }
 }
 
-/// As a client writes it: 0.0.0.0 is no place to go to.
+/// Returns the URL for clients: 0.0.0.0 is not an address that a client can use.
 fn url(http: &Http) -> String {
     if http.address().ip().is_unspecified() {
         return format!("http://THIS-MACHINE:{}/mcp", http.address().port());
@@ -66,7 +66,7 @@ fn url(http: &Http) -> String {
     http.url()
 }
 
-/// Where the shell of whoever connects finds the token, if there is one.
+/// Returns how a client's shell gets the token, if there is one.
 fn token(options: &Options) -> Option<String> {
     if !options.has_token() {
         return None;
@@ -85,7 +85,7 @@ fn connect(name: &str, url: &str, token: Option<&str>) -> String {
         ),
         None => (String::new(), ""),
     };
-    // A name may be anything; as a word of a command line it may not.
+    // The name may contain any character, but only some are safe on a command line.
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_".contains(letter);
     let word = if name.chars().all(plain) {
         name

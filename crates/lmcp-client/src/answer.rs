@@ -1,4 +1,4 @@
-//! What a server says: which requests it answers, and what of it must be known here.
+//! Messages of a server: finds the requests that they answer, and the parts that the client must know.
 
 use bytes::Bytes;
 use lmcp_wire::{Envelope, RequestId, RpcError, envelope, framing::join_lines, jsonrpc};
@@ -6,13 +6,13 @@ use serde::Deserialize;
 
 /// One message of the server.
 pub(crate) enum Said {
-    /// It answers a request; `None` where the server could not tell which.
+    /// An answer to a request; `None` if the server could not tell which.
     Answer(Option<RequestId>),
-    /// It asks or tells something.
+    /// A request or a notification of the server.
     Own,
 }
 
-/// Reads one message. `None`: it is none.
+/// Reads one message. `None`: it is not a message.
 pub(crate) fn read(message: &[u8]) -> Option<Said> {
     match Envelope::read(message) {
         Envelope::Request { .. } | Envelope::Notification { .. } => Some(Said::Own),
@@ -22,7 +22,7 @@ pub(crate) fn read(message: &[u8]) -> Option<Said> {
     }
 }
 
-/// A message as one line.
+/// Writes a message as one line.
 pub(crate) fn one_line(message: &Bytes) -> Bytes {
     let message = message.slice_ref(message.trim_ascii());
     if memchr::memchr2(b'\n', b'\r', &message).is_none() {
@@ -33,7 +33,7 @@ pub(crate) fn one_line(message: &Bytes) -> Bytes {
     line.into()
 }
 
-/// The messages of a line, which may be several.
+/// Returns the messages of a line, which may hold several.
 pub(crate) fn messages(line: &Bytes) -> Vec<Bytes> {
     match jsonrpc::batch(line, usize::MAX) {
         Some(Ok(messages)) => messages
@@ -44,7 +44,7 @@ pub(crate) fn messages(line: &Bytes) -> Vec<Bytes> {
     }
 }
 
-/// The revision that the answer to a handshake names. `None`: it is an error, or no answer.
+/// Returns the revision in the answer to a handshake. `None`: it is an error, or not an answer.
 pub(crate) fn agreed_version(message: &[u8]) -> Option<String> {
     match Envelope::read(message) {
         Envelope::Response { result, .. } => envelope::agreed_version(result?),
@@ -52,7 +52,7 @@ pub(crate) fn agreed_version(message: &[u8]) -> Option<String> {
     }
 }
 
-/// The error of a message, if it is one.
+/// Returns the error of a message, if it is an error.
 pub(crate) fn error(message: &[u8]) -> Option<RpcError> {
     #[derive(Deserialize)]
     struct Failure {

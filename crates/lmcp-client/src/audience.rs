@@ -1,20 +1,20 @@
-//! Who may be at the other end of a connection that carries a secret without encryption.
+//! Checks who may be at the other end of a connection that carries a secret without encryption.
 
 use std::net::IpAddr;
 
 use lmcp_outbound::{AudienceCheck, Guard, Lookup, Url};
 
-/// Who may read what is sent.
+/// The possible readers of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Audience {
-    /// Nothing secret is sent, or the server proves who it is, or the program said that it does not matter.
+    /// No secret is sent, or the server proves its identity, or the program allowed any reader.
     Anybody,
-    /// A server on this machine, of this user or root, and not of a confined command. A port that a server has left is free
-    /// for every user, and for every command.
+    /// A server on this machine that belongs to this user or root, and is not a confined command. A port that a server has
+    /// left is free for every user and every command.
     OwnServer,
 }
 
-/// Addresses are the operator's business; who is there is asked of each connection, before anything is sent.
+/// The operator chooses the addresses. The owner is checked for each connection, before anything is sent.
 impl Guard for Audience {
     fn check(&self, _: &Url, _: IpAddr) -> Result<(), String> {
         Ok(())

@@ -1,5 +1,5 @@
-//! Answers that a server has begun and not ended: what was read of all of them is bounded, for there may be many, and nobody
-//! makes a server end them.
+//! Answers that a server has begun and not ended. The bytes that were read of all of them are bounded, because there may be
+//! many and a server need not end them.
 
 use std::sync::{
     Arc,
@@ -12,16 +12,16 @@ use lmcp_outbound::{Incoming, Unread};
 
 use crate::limits::BEGUN_ANSWERS;
 
-/// What was read of all begun answers of one server, in bytes.
+/// The number of bytes that were read of all begun answers of one server.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Begun(Arc<AtomicUsize>);
 
-/// The part of one answer. Dropping it gives the room back.
+/// The share of one answer. Dropping it frees its bytes.
 #[derive(Debug)]
 pub(crate) struct Share {
     all: Begun,
     bytes: usize,
-    /// Most bytes of one answer.
+    /// The greatest number of bytes of one answer.
     longest: usize,
     is_crowded: bool,
 }
@@ -38,20 +38,20 @@ impl Begun {
 }
 
 impl Share {
-    /// So much of the answer is held now. `false`: there is no room for that.
+    /// Sets the number of bytes that the answer holds now. `false`: there is no room for them.
     #[must_use]
     pub(crate) fn resize(&mut self, bytes: usize) -> bool {
         let all = &self.all.0;
         all.fetch_sub(self.bytes, Ordering::Relaxed);
         let others = all.fetch_add(bytes, Ordering::Relaxed);
         self.bytes = bytes;
-        // Short answers always fit: servers are asked a bounded number of things at once.
+        // Short answers always fit: the number of requests to a server is bounded.
         let fits = bytes <= SHORT || others + bytes <= BEGUN_ANSWERS * self.longest;
         self.is_crowded |= !fits;
         fits
     }
 
-    /// Was there no room once?
+    /// Returns whether there was no room at some time.
     pub(crate) fn is_crowded(&self) -> bool {
         self.is_crowded
     }

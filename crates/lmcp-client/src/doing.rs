@@ -1,4 +1,4 @@
-//! What goes on in a link, and what its handshake agreed on.
+//! The exchanges that run in a link, and the agreement of its handshake.
 
 use std::sync::{Arc, atomic::AtomicBool};
 
@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderValue};
 use lmcp_wire::{RequestId, header as wire};
 use tokio::task::AbortHandle;
 
-/// What a handshake agreed on.
+/// The agreement of a handshake.
 #[derive(Default)]
 pub(crate) struct Session {
     pub(crate) id: Option<HeaderValue>,
@@ -24,17 +24,17 @@ pub(crate) struct Running {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Doing {
-    /// It ends with an answer.
+    /// A request that ends with an answer.
     Request,
-    /// The same, and hanging up is cancelling.
+    /// A request that ends with an answer, and that closing the connection cancels.
     Modern,
     /// A stream without an end.
     Listen,
     Standing,
-    /// The stream of HTTP+SSE, where everything comes that the server says.
+    /// The stream of HTTP+SSE, on which all messages of the server arrive.
     Pair,
     Initialized,
-    /// It stops another one, which need not be waited for then.
+    /// Cancels another exchange, which is not waited for after that.
     Cancel(Option<u64>),
     Other,
 }
@@ -53,12 +53,12 @@ impl Session {
 }
 
 impl Doing {
-    /// Does it take one of the places that there are for requests?
+    /// Returns whether the exchange takes one of the places for requests.
     pub(crate) fn is_asking(self) -> bool {
         matches!(self, Self::Request | Self::Modern | Self::Listen)
     }
 
-    /// Is it worth waiting a moment for, when nothing else will come?
+    /// Returns whether to wait a moment for its answer when nothing else will come.
     pub(crate) fn is_waited_for(self) -> bool {
         matches!(self, Self::Request | Self::Modern)
     }

@@ -1,26 +1,26 @@
-//! A server as programs name it: what is known of it, and how a link to it is opened.
+//! A server as programs name it: keeps what is known of the server, and opens links to it.
 
 use std::{fmt, sync::Arc};
 
 use crate::{error::Error, link::Link, pair::Pair, server::Server, settings::Settings};
 
-/// A server behind a URL. It is cheap to clone, and what was learnt about the server outlives any link to it.
+/// A server behind a URL. It is cheap to clone, and keeps its knowledge about the server longer than any link.
 #[derive(Clone)]
 pub struct Endpoint(pub(crate) Arc<Server>);
 
 impl Endpoint {
-    /// Checks the settings. Nothing is connected to yet.
+    /// Checks the settings. Nothing is connected yet.
     ///
     /// # Errors
-    /// [`Error::Refused`]: the URL is none, a header cannot be sent, or a secret would travel unprotected.
+    /// [`Error::Refused`]: the URL is not valid, a header cannot be sent, or a secret would be sent without protection.
     pub fn new(settings: Settings) -> Result<Self, Error> {
         Ok(Self(Arc::new(Server::new(settings)?)))
     }
 
-    /// Connects to the server. Nothing is said to it yet.
+    /// Connects to the server. Nothing is sent yet.
     ///
     /// # Errors
-    /// It is not there, or it is not who it should be.
+    /// The server cannot be reached, or is not the expected one.
     pub async fn open(&self) -> Result<Link, Error> {
         let server = Arc::clone(&self.0);
         if server.is_paired() {

@@ -1,14 +1,14 @@
-//! Why there is no way to a server.
+//! The reasons why a server cannot be reached.
 
 use std::fmt;
 
-/// Why there is no way to a server: a sentence for people, and whether to try again.
+/// The reason why a server cannot be reached: a sentence for people, and whether to try again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
     /// The server cannot be reached now.
     Unreachable(String),
-    /// The server cannot be reached in this way, however often it is tried.
+    /// The server cannot be reached in this way, and another try does not help.
     Refused(String),
 }
 
@@ -22,7 +22,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Why there is no connection.
+/// Turns the reason of a failed connection into an error.
 impl From<lmcp_outbound::Error> for Error {
     fn from(err: lmcp_outbound::Error) -> Self {
         let words = err.to_string();

@@ -1,7 +1,7 @@
-//! Server-sent events, however they are cut into pieces: bytes in, events out.
+//! Parses server-sent events from bytes, however the bytes are cut into pieces.
 //!
-//! By the HTML standard (9.2, "Server-sent events"): lines end with LF, CR or both, an event ends with an empty line,
-//! and what has not ended when the stream does is no event.
+//! HTML standard (9.2, "Server-sent events"): lines end with LF, CR or both, an event ends with an empty line, and an event
+//! that has not ended at the end of the stream does not count.
 
 use std::time::Duration;
 
@@ -9,29 +9,29 @@ use memchr::memchr2;
 
 use crate::limits::{EVENT_ID_BYTES, SERVER_RETRY};
 
-/// A parser. It keeps what a client must know to come back: the last name, and how long to wait.
+/// A parser. It keeps the data that a client needs to resume the stream: the last event id, and the time to wait.
 #[derive(Debug)]
 pub(crate) struct Events {
-    /// Most bytes that one event may hold.
+    /// The greatest number of bytes in one event.
     limit: usize,
     /// The line that is being read.
     line: Vec<u8>,
-    /// The last byte was a CR: an LF behind it belongs to the same end.
+    /// The last byte was a CR: an LF after it belongs to the same line end.
     after_return: bool,
     is_start: bool,
-    /// Of the event that is being read.
+    /// The data of the event that is being read.
     data: Vec<u8>,
     has_data: bool,
     kind: Vec<u8>,
     id: Option<Vec<u8>>,
-    /// What the first event of this kind held: where HTTP+SSE wants messages.
+    /// The data of the first `endpoint` event: the address for messages in HTTP+SSE.
     endpoint: Option<Vec<u8>>,
-    /// Of the last event that ended.
+    /// The id of the last event that ended.
     last_id: Vec<u8>,
     retry: Option<Duration>,
 }
 
-/// An event holds more than it may.
+/// An event is longer than allowed.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TooLong;
 
@@ -52,8 +52,7 @@ impl Events {
         }
     }
 
-    /// Reads a piece, and adds the messages that end in it. Events of other kinds, and those that say nothing, are left
-    /// out.
+    /// Reads a piece, and adds the messages that end in it. Events of other kinds, and events without data, are left out.
     pub(crate) fn read(&mut self, piece: &[u8], out: &mut Vec<Vec<u8>>) -> Result<(), TooLong> {
         let mut rest = piece;
         if self.after_return && !rest.is_empty() {
@@ -77,29 +76,29 @@ impl Events {
         self.add(rest)
     }
 
-    /// Another stream begins that goes on where this one broke off.
+    /// Begins to read another stream that continues this one.
     pub(crate) fn begin_again(&mut self) {
         let (last_id, retry) = (std::mem::take(&mut self.last_id), self.retry);
         *self = Self::new(self.limit);
         (self.last_id, self.retry) = (last_id, retry);
     }
 
-    /// The name of the last event. `None`: there was none, and nothing can be resumed.
+    /// Returns the id of the last event. `None`: there was none, and the stream cannot be resumed.
     pub(crate) fn last_id(&self) -> Option<&[u8]> {
         Some(&*self.last_id).filter(|id| !id.is_empty())
     }
 
-    /// How long to wait before coming back, if the server said so.
+    /// Returns how long to wait before the stream is resumed, if the server said so.
     pub(crate) fn retry(&self) -> Option<Duration> {
         self.retry
     }
 
-    /// Where the server wants messages, if it said so: HTTP+SSE.
+    /// Returns the address for messages, if the server named it: HTTP+SSE.
     pub(crate) fn endpoint(&self) -> Option<&[u8]> {
         self.endpoint.as_deref()
     }
 
-    /// What is held of the event that has not ended, in bytes.
+    /// Returns how many bytes of an unfinished event are held.
     pub(crate) fn unfinished(&self) -> usize {
         self.line.len() + self.data.len()
     }
@@ -136,10 +135,10 @@ impl Events {
                 self.id = Some(value.to_vec());
             }
             b"retry" => self.retry = milliseconds(value).or(self.retry),
-            // A comment, or nothing that is known.
+            // It is a comment, or an unknown field.
             _ => {}
         }
-        // What one long line needed is given back.
+        // The memory that one long line needed is freed.
         line.clear();
         line.shrink_to(SMALL);
         self.line = line;
@@ -169,7 +168,7 @@ fn milliseconds(value: &[u8]) -> Option<Duration> {
     Some(Duration::from_millis(number).min(SERVER_RETRY))
 }
 
-/// What stands before the data of an event, more or less.
+/// The approximate length of the text before the data of an event.
 const FIELD_NAME: usize = 64;
 
 const SMALL: usize = 8 << 10;
@@ -180,7 +179,7 @@ mod tests {
 
     use super::*;
 
-    /// Messages, the last name and the time to wait.
+    /// Messages, the last event id and the time to wait.
     type Read = (Vec<String>, Option<String>, Option<u128>);
 
     fn read(pieces: &[&[u8]]) -> Read {

@@ -1,10 +1,10 @@
-//! The errors that stand for an answer that did not come. `retriable` says whether it may help to try again, and `began`
-//! whether the server may have begun with the request.
+//! The errors that replace a missing answer. `retriable` says whether another try may help, and `began` whether the server
+//! may have begun the request.
 
 use lmcp_wire::RpcError;
 use serde_json::json;
 
-/// The connection broke, and the server may have been at work.
+/// The connection broke, and the server may have begun.
 pub(crate) fn broken(method: &str) -> RpcError {
     let words = format!(
         "the connection broke before `{method}` was answered: it may or may not have taken effect, and can be tried again"
@@ -13,14 +13,14 @@ pub(crate) fn broken(method: &str) -> RpcError {
         .with_data(json!({ "retriable": true, "began": true, "method": method }))
 }
 
-/// The server ended its answer without one.
+/// The server ended its response without an answer.
 pub(crate) fn unanswered(server: &str, method: &str, how: &str) -> RpcError {
     let words = format!("`{server}` did not answer `{method}`: {how}");
     RpcError::internal(words)
         .with_data(json!({ "retriable": false, "began": true, "method": method }))
 }
 
-/// The server is in trouble, and says so.
+/// The server reports trouble of its own.
 pub(crate) fn troubled(server: &str, method: &str, how: &str) -> RpcError {
     let words = format!("`{server}` cannot answer `{method}` now: {how}; it can be tried again");
     RpcError::internal(words)
@@ -44,7 +44,7 @@ pub(crate) fn crowded(method: &str) -> RpcError {
         .with_data(json!({ "retriable": true, "began": true, "method": method }))
 }
 
-/// Too much waits.
+/// Too many messages wait to be sent.
 pub(crate) fn no_room(method: &str, most: usize) -> RpcError {
     let words = format!(
         "{most} messages wait to be sent already: `{method}` was not, and can be tried again"
@@ -53,7 +53,7 @@ pub(crate) fn no_room(method: &str, most: usize) -> RpcError {
         .with_data(json!({ "retriable": true, "began": false, "method": method }))
 }
 
-/// The server does not read what it is sent.
+/// The server does not read its messages.
 pub(crate) fn unread(method: &str, waiting: usize) -> RpcError {
     let words = format!(
         "the server does not read, and {waiting} messages wait for it already: `{method}` was not sent, and can be tried again"

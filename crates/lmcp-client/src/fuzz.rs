@@ -1,8 +1,8 @@
-//! What `fuzz/` feeds with any input. It is no part of the API.
+//! Functions that `fuzz/` calls with any input. They are not part of the API.
 
 use crate::events::Events;
 
-/// The messages in server-sent events that come in pieces of so many bytes, up to the first that is too long.
+/// Returns the messages in server-sent events that come in pieces of this size, up to the first that is too long.
 pub fn events(bytes: &[u8], piece: usize, limit: usize) -> Vec<Vec<u8>> {
     let mut events = Events::new(limit);
     let mut messages = Vec::new();

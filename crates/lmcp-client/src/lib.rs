@@ -24,18 +24,18 @@
 //!
 //! | file | what lives there |
 //! |---|---|
-//! | [`conversation`] | opening, ids, pending calls, questions, what is said again to the next server |
-//! | `route` | sockets and processes; all ways as one |
-//! | `settings`, `server`, `endpoint` | where the server is, what every request to it carries |
-//! | `audience` | who may be at the other end where a secret is not encrypted |
-//! | `link`, `doing` | what is sent when, and what is told |
-//! | `post`, `begun` | one message of the client and what comes back; answers that have not ended |
-//! | `upgrade` | a server that goes on in another protocol |
+//! | [`conversation`] | opening, ids, pending calls, questions, and the messages that the next server gets again |
+//! | `route` | sockets and processes; one type for all ways |
+//! | `settings`, `server`, `endpoint` | the address of the server, and the headers of every request |
+//! | `audience` | checks who may be at the other end of a connection without encryption |
+//! | `link`, `doing` | decides what is sent and when, and which events are reported |
+//! | `post`, `begun` | one message of the client and its response; answers that have not ended |
+//! | `upgrade` | a connection that goes on in another protocol |
 //! | `pair` | HTTP+SSE, the transport of 2024-11-05 |
-//! | `verdict`, `second` | an HTTP response that is no answer; messages whose session was not known |
-//! | `standing`, `stream`, `events` | what the server says by itself; streams of events, and how they go on |
-//! | `message`, `answer`, `mirror` | as much of a message as must be known, and the headers that repeat parts of it |
-//! | `failures` | the errors that stand for an answer that did not come |
+//! | `verdict`, `second` | an HTTP response that is not an answer; messages whose session was not known |
+//! | `standing`, `stream`, `events` | messages that the server sends by itself; streams of events, and how they are resumed |
+//! | `message`, `answer`, `mirror` | reads the necessary parts of a message, and makes the headers that repeat parts of it |
+//! | `failures` | the errors that replace a missing answer |
 //! | `limits` | every bound, and what happens at it |
 
 mod answer;

@@ -105,7 +105,8 @@ pub(crate) const SIGNALS: usize = 16;
 /// HTTP connections that are kept for the next requests. Others are closed.
 pub(crate) const IDLE_CONNECTIONS: usize = 16;
 
-/// How long answers on their way may take once a server is known to be gone. Then their calls fail.
+/// How long answers on their way may take once a server is known to be gone. Then their calls fail. A server that only takes no more
+/// connections may answer for as long as it leaves theirs open.
 pub(crate) const LAST_WAIT: Duration = Duration::from_secs(2);
 
 /// How long a socket whose queue of connections is full is tried. Then the server counts as not there.

@@ -1,6 +1,6 @@
-//! One conversation with a server: what is sent when, and what is told.
+//! One conversation with a server: decides what is sent and when, and which events are reported.
 //!
-//! Everything runs in tasks of its own that end with the link; what they come to is gathered here, and only while
+//! Every exchange runs in a task of its own that ends with the link. Their results are collected here, and only while
 //! [`Link::next`] is waited for.
 
 use std::{
@@ -42,52 +42,53 @@ use crate::{
 pub enum Event {
     /// A message of the server.
     Line(Bytes),
-    /// An error in the place of an answer that did not come. Its `data.began` says whether the request may have reached the server.
+    /// An error that replaces a missing answer. Its `data.began` says whether the request may have reached the server.
     Failure(Bytes),
-    /// A line that the server has not looked at. It can be sent to the next one as it is.
+    /// A line that the server has not looked at. The line can be sent unchanged to the next server.
     Unsent(Bytes),
     /// There is room for more lines again.
     Room,
-    /// The server or the session is gone: what was sent and not answered will not be. A new link must be opened, and the
+    /// The server or the session is gone: requests without an answer will get none. A new link must be opened, and the
     /// handshake made again.
     Lost(String),
-    /// The same, and trying again will not help. For people: what is wrong and what to do.
+    /// The server or the session is gone, and another try will not help. The text tells people what is wrong and what to do.
     Refused(String),
-    /// The same, because the server wants a token and got none that it knows.
+    /// The server wants a token and got none, or one that it does not accept. Another try will not help.
     Unauthorized(String),
 }
 
-/// A conversation with a server. Dropping it hangs up; [`close`](Self::close) says good-bye first.
+/// A conversation with a server. Dropping it closes the connections; [`close`](Self::close) ends the session first.
 ///
-/// Every request is answered with one [`Event::Line`] or [`Event::Failure`], unless it comes back as [`Event::Unsent`], was cancelled by the
-/// client or is lost with the server. Requests begin in the order in which they were sent, and may overlap; what wants
-/// no answer is taken in by the server before the next message is sent. While too many requests are on their way,
-/// notifications and answers overtake those that wait.
+/// Every request is answered with one [`Event::Line`] or [`Event::Failure`], unless it comes back as [`Event::Unsent`], was
+/// cancelled by the client or is lost with the server. Requests begin in the order in which they were sent, and may overlap.
+/// After a message without an answer, the next message is sent only when the server has accepted it. While too many requests
+/// run, notifications and answers overtake waiting requests.
 ///
 /// A subscription of 2026-07-28 whose connection breaks is opened again, and is then acknowledged once more.
 pub struct Link {
     server: Arc<Server>,
     session: Session,
-    /// Where messages go, if that is elsewhere: HTTP+SSE.
+    /// The address for messages, if it differs from that of the stream: HTTP+SSE.
     inlet: Option<PathAndQuery>,
-    /// What is still to be sent, and how much that is.
+    /// Messages that are still to be sent, and their size.
     queue: VecDeque<Message>,
     queue_bytes: usize,
-    /// The last line found the queue full.
+    /// The queue was full at the last line.
     was_full: bool,
-    /// What must have left, or been answered, before the next message may.
+    /// The exchange that must be sent or answered before the next message may be sent.
     blocked: Option<u64>,
     running: HashMap<u64, Running>,
     next_key: u64,
     idle: Vec<Connection>,
-    /// Everything that runs: it ends with the link.
+    /// All tasks, which end with the link.
     tasks: JoinSet<()>,
     signals: mpsc::Receiver<Signal>,
     signal: mpsc::Sender<Signal>,
     ready: VecDeque<Event>,
-    /// Nothing new is begun: what is nearly there may still arrive, until then.
-    ending: Option<(Event, Instant)>,
-    /// What nobody has looked at, in the order in which it was sent.
+    /// Set when the link ends: no new exchange is begun, and answers may arrive until this time. `None`: for as long as their
+    /// connections are open.
+    ending: Option<(Event, Option<Instant>)>,
+    /// Lines that no server has looked at, in the order in which they were sent.
     unsent: BTreeMap<u64, Bytes>,
     ended: Option<Event>,
 }
@@ -116,13 +117,13 @@ impl Link {
         }
     }
 
-    /// A connection that is there already.
+    /// Adds a connection that exists already.
     pub(crate) fn with(mut self, connection: Connection) -> Self {
         self.idle.push(connection);
         self
     }
 
-    /// The same, with a server of 2024-11-05.
+    /// Does the same, with a server of 2024-11-05.
     pub(crate) fn paired(server: Arc<Server>, pair: Pair) -> Self {
         let mut link = Self::new(server);
         link.pair(pair);
@@ -154,15 +155,16 @@ impl Link {
         self.was_full |= !self.has_room();
     }
 
-    /// Should more be sent? If not, [`Event::Room`] tells when.
+    /// Returns whether more lines should be sent. If not, [`Event::Room`] tells when.
     pub fn has_room(&self) -> bool {
         self.queue.len() < ENOUGH_LINES && self.queue_bytes < ENOUGH_BYTES
     }
 
-    /// What happens next. [`Event::Lost`], [`Event::Refused`] and [`Event::Unauthorized`] are the last, and are repeated.
+    /// Returns the next event. [`Event::Lost`], [`Event::Refused`] and [`Event::Unauthorized`] are the last, and are
+    /// repeated.
     ///
     /// # Cancellation
-    /// It may be dropped and called again: nothing is lost.
+    /// The future may be dropped, and `next` called again: nothing is lost.
     pub async fn next(&mut self) -> Event {
         loop {
             if let Some(event) = self.ready.pop_front() {
@@ -175,8 +177,8 @@ impl Link {
         }
     }
 
-    /// Says good-bye: what wants no answer is still sent, requests are given up, and the session ends. Takes no longer
-    /// than 2 s.
+    /// Closes the link: messages without an answer are still sent, requests are given up, and the session ends. Takes at
+    /// most 2 s.
     pub async fn close(mut self) {
         let deadline = Instant::now() + CLOSING;
         let last = async {
@@ -199,21 +201,21 @@ impl Link {
                 None => self.server.connect().await,
             };
             if let Ok(mut connection) = connection {
-                // Servers may refuse it, and nothing follows from that.
+                // Servers may refuse the request. That has no effect.
                 let _ = connection.send(request, std::future::pending()).await;
             }
         };
         let _ = timeout(deadline - Instant::now(), delete).await;
     }
 
-    /// Sends what may be sent, and waits for something to come of it.
+    /// Sends everything that may be sent, and waits for an event.
     async fn turn(&mut self) {
         self.begin();
         self.end_if_done();
         if !self.ready.is_empty() || self.ended.is_some() {
             return;
         }
-        let until = self.ending.as_ref().map(|(_, until)| *until);
+        let until = self.ending.as_ref().and_then(|(_, until)| *until);
         tokio::select! {
             biased;
             Some(signal) = self.signals.recv() => self.take(signal),
@@ -222,7 +224,7 @@ impl Link {
         }
     }
 
-    /// Is there something to send that nobody waits for?
+    /// Returns whether there is a message to send that nobody waits for.
     fn has_last_words(&self) -> bool {
         let queued = self.queue.iter().any(|message| !message.wants_answer());
         let running = self
@@ -232,7 +234,7 @@ impl Link {
         queued || running
     }
 
-    /// Sends what may be sent.
+    /// Sends everything that may be sent.
     fn begin(&mut self) {
         while self.ending.is_none() && self.blocked.is_none() {
             let Some(message) = self.next_message() else {
@@ -261,7 +263,7 @@ impl Link {
 
     fn start(&mut self, message: Message) {
         if let (Some(_), Some(id)) = (&self.inlet, message.discovery()) {
-            // HTTP+SSE is of a revision with a handshake; not every server of that time survives the question.
+            // HTTP+SSE belongs to a revision with a handshake, and some servers of that time crash at this request.
             let error = RpcError::method_not_found(message.method());
             let line = jsonrpc::error(Some(id), &error);
             return self.ready.push_back(Event::Failure(line.into()));
@@ -314,7 +316,7 @@ impl Link {
         self.blocked = Some(key);
     }
 
-    /// Takes a request back. `None`: that was all, and nothing need be sent.
+    /// Cancels a request. `None`: nothing need be sent for that.
     fn cancel(&mut self, id: &RequestId) -> Option<Doing> {
         let queued = self
             .queue
@@ -327,7 +329,7 @@ impl Link {
         let mut running = self.running.iter();
         let found = running.find(|(_, running)| running.ids.contains(id));
         let Some((key, running)) = found.map(|(key, running)| (*key, running)) else {
-            // Where there is no session, nobody would know what is meant.
+            // Without a session, the server would not know which request is meant.
             return self
                 .session
                 .version
@@ -335,7 +337,7 @@ impl Link {
                 .then_some(Doing::Cancel(None));
         };
         match running.kind {
-            // Specification 2026-07-28, Streamable HTTP: hanging up is cancelling, and there is no other way.
+            // Specification 2026-07-28, Streamable HTTP: closing the stream cancels the request, and there is no other way.
             Doing::Modern | Doing::Listen => {
                 self.stop(key);
                 None
@@ -375,7 +377,7 @@ impl Link {
                 self.session.version = HeaderValue::from_str(&version).ok();
             }
             Signal::Clear(key) => {
-                // After this one another stream is opened first.
+                // After this exchange, the stream for the server's own messages is opened first.
                 let running = self.running.get(&key).map(|running| running.kind);
                 if running != Some(Doing::Initialized) {
                     self.clear(key);
@@ -387,7 +389,7 @@ impl Link {
         }
     }
 
-    /// Some servers answer on the stream that is there, and not where they were asked.
+    /// Handles an answer on another stream: some servers answer on the standing stream, and not on that of the request.
     fn answered_elsewhere(&mut self, id: &RequestId, line: Bytes) {
         let mut running = self.running.iter();
         let asked = running.find(|(_, running)| running.ids == [id.clone()]);
@@ -398,7 +400,7 @@ impl Link {
         }
     }
 
-    /// Answers everything that waits.
+    /// Fails all requests that wait.
     fn fail_all(&mut self, error: &RpcError) {
         for running in self.running.values_mut() {
             let ids = std::mem::take(&mut running.ids).into_iter();
@@ -408,7 +410,7 @@ impl Link {
         }
     }
 
-    /// A task that panicked has told nothing: what it was for is lost.
+    /// Handles the end of a task. A panicked task has reported nothing, so the link is lost.
     fn reap(&mut self, ended: Result<(), JoinError>) {
         if ended.is_err_and(|err| err.is_panic()) {
             self.lose(Event::Lost("the link failed (this is a bug)".to_owned()));
@@ -433,12 +435,15 @@ impl Link {
                 self.queue_bytes += line.len();
                 self.queue.push_front(Message::read(line));
             }
+            Outcome::Away { why, unsent } => {
+                self.hand_back(key, &running, unsent);
+                self.lose_until(Event::Lost(why), None);
+            }
             Outcome::Lost { why, unsent } => {
-                let unsent = unsent.filter(|_| !running.cancelled.load(Ordering::Relaxed));
-                self.unsent.extend(unsent.map(|line| (key, line)));
+                self.hand_back(key, &running, unsent);
                 self.lose(Event::Lost(why));
                 if running.kind == Doing::Pair {
-                    // Nothing can come from anywhere else.
+                    // No other stream brings messages.
                     self.end();
                 }
             }
@@ -446,11 +451,11 @@ impl Link {
         }
     }
 
-    /// What comes after something that went well.
+    /// Continues after an exchange that succeeded.
     fn follow_up(&mut self, kind: Doing) {
         match kind {
             Doing::Initialized if self.session.version.is_some() => self.stand(),
-            // Specification, cancellation: an answer that comes all the same is ignored.
+            // Specification, cancellation: an answer that comes after a cancellation is ignored.
             Doing::Cancel(Some(key)) => self.stop(key),
             Doing::Initialized
             | Doing::Cancel(None)
@@ -463,7 +468,7 @@ impl Link {
         }
     }
 
-    /// Opens the stream for what the server says by itself.
+    /// Opens the stream for messages that the server sends by itself.
     fn stand(&mut self) {
         if let Some(before) = self.session.standing.take() {
             self.stop(before);
@@ -505,18 +510,28 @@ impl Link {
         self.running.insert(key, running);
     }
 
-    /// The client begins anew.
+    /// Forgets the session, because the client makes a new handshake.
     fn end_session(&mut self) {
         if let Some(standing) = std::mem::take(&mut self.session).standing {
             self.stop(standing);
         }
     }
 
-    /// Nothing new is sent from now on.
+    fn hand_back(&mut self, key: u64, running: &Running, unsent: Option<Bytes>) {
+        let unsent = unsent.filter(|_| !running.cancelled.load(Ordering::Relaxed));
+        self.unsent.extend(unsent.map(|line| (key, line)));
+    }
+
+    /// Ends the link soon: nothing new is sent from now on.
     fn lose(&mut self, event: Event) {
+        self.lose_until(event, Some(Instant::now() + LAST_WAIT));
+    }
+
+    /// Ends the link when nothing more will be answered, at this time at the latest.
+    fn lose_until(&mut self, event: Event, until: Option<Instant>) {
         match &mut self.ending {
-            None => self.ending = Some((event, Instant::now() + LAST_WAIT)),
-            // What cannot be helped is worth knowing.
+            None => self.ending = Some((event, until)),
+            // A final refusal is reported rather than a loss.
             Some((known, _)) if matches!(event, Event::Refused(_) | Event::Unauthorized(_)) => {
                 *known = event;
             }
@@ -554,7 +569,7 @@ impl Link {
             .extend(connection.filter(|_| self.idle.len() < IDLE_CONNECTIONS));
     }
 
-    /// A connection that can be used once more.
+    /// Returns a connection that can be used again.
     fn reusable(&mut self) -> Option<Connection> {
         self.idle.retain(Connection::is_usable);
         self.idle.pop()

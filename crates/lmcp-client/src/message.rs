@@ -1,4 +1,4 @@
-//! What a client says: as much of it as one must know to send it, and the headers that repeat parts of it.
+//! Messages of the client: reads the parts that are needed to send them, and makes the headers that repeat parts of them.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -21,21 +21,21 @@ pub(crate) struct Message {
 
 #[derive(Debug)]
 pub(crate) enum Kind {
-    /// `initialize`: what follows depends on its answer.
+    /// `initialize`: its answer decides how the link goes on.
     Handshake(RequestId),
-    /// A request of a session, or of nobody.
+    /// A request in a session, or before one.
     Request(RequestId, Box<str>),
-    /// A request that stands alone (2026-07-28).
+    /// A request without a session (2026-07-28).
     Modern(RequestId, Box<str>),
-    /// Several messages (2025-03-26), and what of them wants an answer.
+    /// Several messages (2025-03-26), with the ids of those that want an answer.
     Batch(Vec<RequestId>),
     /// `notifications/initialized`
     Initialized,
-    /// `notifications/cancelled`, and what it is about.
+    /// `notifications/cancelled`, with the id of the cancelled request.
     Cancelled(RequestId),
     /// A notification or an answer.
     Other,
-    /// The server shall say what is wrong with it.
+    /// A line that cannot be read. The server answers what is wrong with it.
     Unreadable,
 }
 
@@ -49,7 +49,7 @@ impl Message {
         Self { line, kind }
     }
 
-    /// The requests in it.
+    /// Returns the ids of the requests in it.
     pub(crate) fn ids(&self) -> &[RequestId] {
         match &self.kind {
             Kind::Handshake(id) | Kind::Request(id, _) | Kind::Modern(id, _) => {
@@ -60,7 +60,7 @@ impl Message {
         }
     }
 
-    /// Does something come back for it?
+    /// Returns whether the server answers the message.
     pub(crate) fn wants_answer(&self) -> bool {
         matches!(self.kind, Kind::Unreadable) || !self.ids().is_empty()
     }
@@ -73,12 +73,12 @@ impl Message {
         matches!(self.kind, Kind::Modern(..))
     }
 
-    /// A subscription (2026-07-28): a stream that stays open.
+    /// Returns whether it is a subscription (2026-07-28): a stream that stays open.
     pub(crate) fn is_listen(&self) -> bool {
         self.is_modern() && self.method() == request::LISTEN
     }
 
-    /// Its id, if it asks what the server is (2026-07-28).
+    /// Returns its id, if it is `server/discover` (2026-07-28).
     pub(crate) fn discovery(&self) -> Option<&RequestId> {
         match &self.kind {
             Kind::Modern(id, method) if &**method == request::DISCOVER => Some(id),
@@ -86,7 +86,7 @@ impl Message {
         }
     }
 
-    /// What is wanted, for programs and people.
+    /// Returns the method, for programs and people.
     pub(crate) fn method(&self) -> &str {
         match &self.kind {
             Kind::Request(_, method) | Kind::Modern(_, method) => method,
@@ -98,8 +98,8 @@ impl Message {
         }
     }
 
-    /// Adds the headers of a request that stands alone. Values that no header takes are left out: what is wrong with
-    /// them is for the server to say.
+    /// Adds the headers of a request without a session. Values that no header can hold are left out: the server says what is
+    /// wrong with them.
     pub(crate) fn mirror(&self, mirrors: &Mirrors, headers: &mut HeaderMap) {
         let Ok(Incoming::Request { method, params, .. }) = Incoming::parse(&self.line) else {
             return;
@@ -144,7 +144,7 @@ fn single(line: &[u8]) -> Kind {
             _ => Kind::Other,
         },
         Ok(_) => Kind::Other,
-        // A request all the same, if it can be told apart.
+        // It counts as a request if it has an id.
         Err(rejected) => match rejected.id {
             Some(id) => Kind::Request(id, "a request".into()),
             None => Kind::Unreadable,
@@ -171,7 +171,7 @@ fn batch(messages: &[&RawValue]) -> Kind {
     }
 }
 
-/// What `Mcp-Name` repeats.
+/// Returns the value that `Mcp-Name` repeats.
 fn name_of<'a>(method: &str, params: &Params<'a>) -> Option<&'a RawValue> {
     match method {
         request::TOOLS_CALL | request::PROMPTS_GET => params.name,

@@ -1,7 +1,7 @@
-//! `x-mcp-header` (2026-07-28): which arguments of which tools are repeated in headers, learnt from the lists that pass
-//! by.
+//! `x-mcp-header` (2026-07-28): learns from the lists of tools which arguments are repeated in headers.
 //!
-//! The specification has clients leave out tools whose annotations break its rules, so those are cut from the lists.
+//! The specification says that clients leave out tools whose annotations break its rules, so these tools are removed from
+//! the lists.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ use serde_json::{Value, value::RawValue};
 
 use crate::limits::{MIRRORED_PARAMS, MIRRORED_TOOLS};
 
-/// What is known of a server's tools: only of those that have something to repeat.
+/// The tools of a server that have arguments to repeat.
 #[derive(Debug, Default)]
 pub(crate) struct Mirrors(HashMap<String, Box<[HeaderParam]>>);
 
@@ -38,7 +38,7 @@ struct Tool {
 }
 
 impl Mirrors {
-    /// Takes in the answer to `tools/list`, and returns it without the tools that no client may use.
+    /// Learns from the answer to `tools/list`, and returns it without the tools that no client may use.
     pub(crate) fn learn(&mut self, line: Bytes) -> Bytes {
         let is_worth_reading =
             !self.0.is_empty() || memmem::find(&line, KEYWORD.as_bytes()).is_some();
@@ -60,7 +60,7 @@ impl Mirrors {
         replace(&line, result.tools.get(), &left).into()
     }
 
-    /// The headers of a call, by name, with their values as text.
+    /// Returns the headers of a call, by name, with their values as text.
     pub(crate) fn params(&self, tool: &str, arguments: Option<&RawValue>) -> Vec<(String, String)> {
         let (Some(params), Some(arguments)) = (self.0.get(tool), arguments) else {
             return Vec::new();
@@ -72,7 +72,7 @@ impl Mirrors {
             let text = match param.value_in(&arguments)? {
                 Value::String(text) => text.clone(),
                 value @ (Value::Bool(_) | Value::Number(_)) => value.to_string(),
-                // The schema refuses the rest.
+                // The schema refuses other values.
                 Value::Null | Value::Array(_) | Value::Object(_) => return None,
             };
             Some((header::param(&param.name), text))
@@ -80,10 +80,10 @@ impl Mirrors {
         params.iter().filter_map(value_of).collect()
     }
 
-    /// Takes in one tool; false if it is not to be used.
+    /// Learns from one tool; false if the tool must not be used.
     fn take(&mut self, tool: &str) -> bool {
         let Ok(Tool { name, input_schema }) = serde_json::from_str(tool) else {
-            // Whatever is wrong with it, it is not this.
+            // The tool is invalid for another reason, and stays in the list.
             return true;
         };
         self.0.remove(&name);

@@ -1,7 +1,7 @@
-//! HTTP+SSE, the transport of 2024-11-05, from the client's side: a stream where everything comes that the server says, and
-//! another address for what the client says.
+//! HTTP+SSE, the transport of 2024-11-05, from the client's side: a stream with all messages of the server, and another
+//! address for the messages of the client.
 //!
-//! Nothing of it can be resumed: when the stream ends, the session does, and another link must be opened.
+//! The stream cannot be resumed: when it ends, the session ends, and another link must be opened.
 
 use http::{HeaderMap, uri::PathAndQuery};
 use lmcp_outbound::{Connection, Incoming};
@@ -15,7 +15,7 @@ use crate::{
 
 /// An open stream.
 pub(crate) struct Pair {
-    /// Where messages go.
+    /// The address for messages.
     pub(crate) inlet: PathAndQuery,
     pub(crate) reader: Reader,
     pub(crate) body: Incoming,
@@ -23,8 +23,8 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    /// Opens the stream, and waits to be told where messages go. `None`: the server does not speak HTTP+SSE, or wants
-    /// messages to be sent to somebody else.
+    /// Opens the stream, and waits for the address for messages. `None`: the server does not speak HTTP+SSE, or the address
+    /// belongs to another server.
     pub(crate) async fn open(server: &Server) -> Result<Option<Self>, Error> {
         let mut reader = Reader::new(server.message_bytes);
         let opening = async {
@@ -37,7 +37,7 @@ impl Pair {
             let inlet = endpoint.and_then(|endpoint| server.inlet(endpoint.trim()));
             Ok::<_, Error>(inlet.map(|inlet| (inlet, body, connection)))
         };
-        // A server of later revisions opens a stream, too, and may say nothing there.
+        // A server of later revisions opens a stream, too, and may send nothing on it.
         let opened = timeout(server.connect_wait(), opening).await;
         let Some((inlet, body, _connection)) = opened.unwrap_or(Ok(None))? else {
             return Ok(None);

@@ -1,7 +1,7 @@
-//! One message of the client on its way: its POST, and all that comes back for it.
+//! One exchange: the POST of a message of the client, and the whole response.
 //!
-//! Whatever happens, every request in it is answered once, or the [`Outcome`] says why it is not. Dropping it closes its
-//! connection, which is how a request of 2026-07-28 is cancelled.
+//! Every request in the message is answered once, or the [`Outcome`] says why not. Dropping the exchange closes its
+//! connection, which cancels a request of 2026-07-28.
 
 use std::sync::{
     Arc,
@@ -32,38 +32,40 @@ use crate::{
     verdict::{Case, Verdict},
 };
 
-/// What an exchange tells the link it belongs to.
+/// A report of an exchange to its link.
 pub(crate) enum Signal {
-    /// The server said something.
+    /// A message of the server.
     Line(Bytes),
-    /// It answered a request, but not where that was made.
+    /// An answer to a request that was made on another connection.
     Elsewhere(RequestId, Bytes),
-    /// It did not, and this is told in its place.
+    /// An error that replaces a missing answer.
     Failure(Bytes),
     /// A handshake was answered.
     Agreed {
         session: Option<HeaderValue>,
         version: String,
     },
-    /// HTTP+SSE: some request has an answer that is too long, and nothing can be read behind it.
+    /// HTTP+SSE: an answer is too long, and the rest of the stream cannot be read.
     TooLong,
-    /// A connection may be of use to others.
+    /// A connection that other exchanges may use.
     Rested(Option<Connection>),
-    /// What comes after this one may be sent.
+    /// The next message may be sent.
     Clear(u64),
-    /// Nothing more comes of it.
+    /// The exchange has ended.
     Done(u64, Outcome),
 }
 
-/// How an exchange ended.
+/// The end of an exchange.
 pub(crate) enum Outcome {
-    /// All is said. The connection may be of use to others.
+    /// Everything was reported. Other exchanges may use the connection.
     Over(Option<Connection>),
     /// The server speaks HTTP+SSE, and has not looked at this message.
     Paired(Box<Pair>, Bytes),
-    /// The server or the session is gone. A message that nobody has looked at is handed back.
+    /// The server or the session is gone. A message that the server has not looked at is handed back.
     Lost { why: String, unsent: Option<Bytes> },
-    /// There is no use in trying again: the event says why.
+    /// As `Lost`, because no new connection can be made: a server that stops may still answer on those that are open.
+    Away { why: String, unsent: Option<Bytes> },
+    /// Another try does not help: the event says why.
     Refused(Event),
 }
 
@@ -71,27 +73,27 @@ pub(crate) struct Post {
     pub(crate) key: u64,
     pub(crate) server: Arc<Server>,
     pub(crate) message: Message,
-    /// Another session of the server was not known to it: this is the second that the message goes to.
+    /// The server did not know the session in which the message was sent before: this is its second session.
     pub(crate) is_second: bool,
-    /// Those of this message.
+    /// The headers of this message.
     pub(crate) headers: HeaderMap,
-    /// Where it goes, if that is elsewhere: HTTP+SSE, where answers come on another stream.
+    /// The address for messages, if it differs: HTTP+SSE, where answers arrive on another stream.
     pub(crate) inlet: Option<PathAndQuery>,
-    /// One that can be used once more.
+    /// A connection that can be used again.
     pub(crate) connection: Option<Connection>,
     /// The requests without an answer.
     pub(crate) pending: Vec<RequestId>,
-    /// The client does not wait for it any more.
+    /// The client does not wait for the answer any more.
     pub(crate) cancelled: Arc<AtomicBool>,
-    /// How often in a row a subscription broke without a word.
+    /// How often in a row a subscription broke without a message.
     pub(crate) failures: u32,
     pub(crate) signals: mpsc::Sender<Signal>,
 }
 
-/// How far it has got.
+/// The progress of an exchange.
 enum Step {
     Over(Outcome),
-    /// The connection is gone, and some request has no answer.
+    /// The connection is gone, and a request has no answer.
     Broken,
 }
 
@@ -112,9 +114,9 @@ impl Post {
                 Step::Broken if !self.message.wants_answer() => return Outcome::Over(None),
                 Step::Broken => {}
             }
-            // Is it only this connection that is gone?
+            // A new connection shows whether only the old connection is gone.
             match self.server.connect().await {
-                Err(err) => return lost(&err, None),
+                Err(err) => return away(&err, None),
                 Ok(connection) if self.message.is_listen() && self.failures < STREAM_ATTEMPTS => {
                     self.failures += 1;
                     sleep(backoff(self.failures)).await;
@@ -128,7 +130,7 @@ impl Post {
         }
     }
 
-    /// Sends it, and waits for the head of the answer.
+    /// Sends the message, and waits for the head of the response.
     async fn begin(&mut self) -> Result<(Response<Incoming>, Connection), Step> {
         loop {
             let reused = self.connection.take();
@@ -137,7 +139,7 @@ impl Post {
                 Some(connection) => Ok(connection),
                 None => self.server.connect().await,
             };
-            let unsent = |err: &Error| Err(Step::Over(lost(err, Some(self.message.line.clone()))));
+            let unsent = |err: &Error| Err(Step::Over(away(err, Some(self.message.line.clone()))));
             let mut connection = match connection {
                 Ok(connection) => connection,
                 Err(err) => return unsent(&err),
@@ -170,8 +172,8 @@ impl Post {
         }
     }
 
-    /// It has left. Requests may overlap from here on; what wants no answer has been taken in only once the server says
-    /// so; and nothing can follow a handshake before its answer.
+    /// Reports that the message was written. From here on, requests may overlap. A message without an answer counts as
+    /// accepted only after the server's response. Nothing may follow a handshake before its answer.
     async fn written(&self) {
         if self.message.is_handshake() {
             return std::future::pending().await;
@@ -222,6 +224,13 @@ impl Post {
             let line = self.message.line.clone();
             return Step::Over(Outcome::Paired(Box::new(pair), line));
         }
+        if let Verdict::Failed(_) = &verdict
+            && is_passing(parts.status)
+            && self.message.is_listen()
+            && self.failures < STREAM_ATTEMPTS
+        {
+            return Step::Broken;
+        }
         if let Some(end) = self.act(verdict).await {
             return Step::Over(end);
         }
@@ -238,7 +247,7 @@ impl Post {
         Step::Over(rested(connection).await)
     }
 
-    /// What is nearly always there: one answer to the one request, and nothing else.
+    /// Handles the most common response: one answer to the only request, and nothing else.
     async fn is_settled(&mut self, parts: &response::Parts, body: &Bytes) -> bool {
         if parts.status != StatusCode::OK || parts.headers.contains_key(header::CONTENT_ENCODING) {
             return false;
@@ -254,7 +263,7 @@ impl Post {
         true
     }
 
-    /// HTTP+SSE: the server has it, and answers on the other stream. Who hears that ends this task.
+    /// HTTP+SSE: the server has the message, and answers on the other stream. The reader of the answer ends this task.
     async fn leave(&mut self, body: Incoming, connection: Connection) -> Step {
         let read = timeout(LINGER, whole(body, WORDS_BYTES)).await;
         let rested = match read {
@@ -268,8 +277,8 @@ impl Post {
         std::future::pending().await
     }
 
-    /// Is this how a server of 2024-11-05 says that it speaks HTTP+SSE? (Specification, transports, backwards
-    /// compatibility.)
+    /// Returns whether a response may come from a server of 2024-11-05 that speaks HTTP+SSE. (Specification, transports,
+    /// backwards compatibility.)
     fn may_be_paired(&self, status: StatusCode, verdict: &Verdict) -> bool {
         let is_answer = matches!(verdict, Verdict::Fine);
         let is_no = match status {
@@ -300,7 +309,7 @@ impl Post {
         case.judge()
     }
 
-    /// `None`: the body holds what was wanted.
+    /// Acts on a verdict. `None`: the body holds the answer.
     async fn act(&mut self, verdict: Verdict) -> Option<Outcome> {
         Some(match verdict {
             Verdict::Fine => return None,
@@ -328,7 +337,7 @@ impl Post {
         self.fail(&error).await;
     }
 
-    /// Passes on the events of a stream until every request is answered, over as many connections as that takes.
+    /// Passes on the events of a stream until every request is answered, over as many connections as needed.
     async fn follow(
         &mut self,
         session: Option<&HeaderValue>,
@@ -360,16 +369,16 @@ impl Post {
         };
         let ended = timeout(LINGER, rest).await;
         if self.message.is_listen() {
-            // Servers end subscriptions when they go, and there may be nothing else to notice that by.
+            // Servers end subscriptions when they stop, and there may be no other sign of that.
             return Step::Over(match self.server.connect().await {
                 Ok(connection) => Outcome::Over(Some(connection)),
-                Err(err) => lost(&err, None),
+                Err(err) => away(&err, None),
             });
         }
         Step::Over(rested(ended.is_ok().then_some(connection)).await)
     }
 
-    /// Comes back for the rest of a stream, where there are names to ask with.
+    /// Opens the rest of a stream, if the events have ids.
     async fn resume(&mut self, reader: &mut Reader) -> Result<(Incoming, Connection), Step> {
         if self.message.is_modern() || !reader.can_resume() {
             return Err(Step::Broken);
@@ -386,13 +395,14 @@ impl Post {
                 }
                 Ok(Opened::Status(status)) if !status.is_server_error() => break,
                 Ok(Opened::Status(_) | Opened::Broken) => {}
-                Err(err) => return Err(Step::Over(lost(&err, None))),
+                Err(err) => return Err(Step::Over(away(&err, None))),
             }
         }
         Err(Step::Broken)
     }
 
-    /// Passes on a message, or several, of the server. Answers that nobody waits for are dropped: each request has one.
+    /// Passes on one or several messages of the server. An answer that nobody waits for is dropped: each request has only
+    /// one.
     async fn pass(&mut self, session: Option<&HeaderValue>, message: Bytes) {
         self.failures = 0;
         let line = answer::one_line(&message);
@@ -417,7 +427,7 @@ impl Post {
         }
     }
 
-    /// Does this request still wait? Not any more.
+    /// Returns whether this request still waits, and removes it.
     fn take(&mut self, id: &RequestId) -> bool {
         let place = self.pending.iter().position(|pending| pending == id);
         if let Some(place) = place {
@@ -426,7 +436,7 @@ impl Post {
         place.is_some() || matches!(self.message.kind, Kind::Unreadable)
     }
 
-    /// An error that the server could not assign is meant for all that it was sent.
+    /// Uses an error without an id as the answer to all requests that wait.
     fn assign(&mut self, message: Bytes, left: &mut Vec<Bytes>) {
         if matches!(self.message.kind, Kind::Unreadable) {
             return left.push(message);
@@ -440,7 +450,7 @@ impl Post {
         }
     }
 
-    /// What an answer says that must be known here.
+    /// Reads the parts of an answer that the link must know.
     async fn learn(&self, session: Option<&HeaderValue>, message: Bytes) -> Bytes {
         if self.message.is_handshake()
             && let Some(version) = answer::agreed_version(&message)
@@ -458,7 +468,7 @@ impl Post {
         self.pending.is_empty() && !matches!(self.message.kind, Kind::Unreadable)
     }
 
-    /// Answers what has no answer.
+    /// Answers the remaining requests with an error.
     async fn fail(&mut self, error: &RpcError) {
         let pending = std::mem::take(&mut self.pending);
         if self.cancelled.load(Ordering::Relaxed) {
@@ -471,17 +481,22 @@ impl Post {
     }
 
     async fn tell(&self, signal: Signal) {
-        // Who does not listen has dropped the link, and this task with it.
+        // The send fails only if the link was dropped, and then this task is, too.
         let _ = self.signals.send(signal).await;
     }
 }
 
-fn lost(err: &Error, unsent: Option<Bytes>) -> Outcome {
-    let why = err.to_string();
-    Outcome::Lost { why, unsent }
+/// Returns whether the trouble of the server may pass.
+fn is_passing(status: StatusCode) -> bool {
+    status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS
 }
 
-/// The connection can be used again once its answer has ended.
+pub(crate) fn away(err: &Error, unsent: Option<Bytes>) -> Outcome {
+    let why = err.to_string();
+    Outcome::Away { why, unsent }
+}
+
+/// Waits until the answer has ended, so that the connection can be used again.
 async fn rested(connection: Option<Connection>) -> Outcome {
     match connection {
         Some(connection) => Outcome::Over(connection.rest().await),

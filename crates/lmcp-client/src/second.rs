@@ -1,5 +1,5 @@
-//! Messages that came back because the server did not know their session. Each goes to one more session, and no further:
-//! a server may answer 404 for reasons of its own, in every session.
+//! Messages that came back because the server did not know their session. Each of them is sent in one more session, and not
+//! again: a server may answer 404 in every session, for other reasons.
 
 use std::{
     collections::VecDeque,
@@ -9,7 +9,8 @@ use std::{
 
 use crate::limits::SECOND_SESSIONS;
 
-/// The messages to one server that may go to one more session. Their digests are kept: the next link sends the same bytes.
+/// The messages to one server that may be sent in one more session. Only their digests are kept: the next link sends the
+/// same bytes.
 #[derive(Debug, Default)]
 pub(crate) struct SecondSessions {
     digests: Mutex<VecDeque<u64>>,
@@ -17,7 +18,7 @@ pub(crate) struct SecondSessions {
 }
 
 impl SecondSessions {
-    /// The server did not know the session of this message.
+    /// Notes that the server did not know the session of this message.
     pub(crate) fn expect(&self, line: &[u8]) {
         let digest = self.digest.hash_one(line);
         let mut digests = self.lock();
@@ -27,10 +28,10 @@ impl SecondSessions {
         digests.push_back(digest);
     }
 
-    /// Is this message about to go to its second session?
+    /// Returns whether this message is about to be sent in its second session, and forgets it.
     pub(crate) fn take(&self, line: &[u8]) -> bool {
         let mut digests = self.lock();
-        // Nearly always: then no line need be read for its digest.
+        // Usually the list is empty, and no digest is needed.
         if digests.is_empty() {
             return false;
         }

@@ -1,4 +1,4 @@
-//! One server: its address, checked, and what every request to it carries.
+//! One server: its checked address, and the headers of every request to it.
 
 use std::{
     sync::{
@@ -19,13 +19,13 @@ use crate::{
 };
 
 pub(crate) struct Server {
-    /// As people are shown it: what follows a `?` may be a secret.
+    /// The address for people, without the part after `?`, which may be a secret.
     name: String,
     url: Url,
     target: PathAndQuery,
     headers: HeaderMap,
     outbound: Outbound,
-    /// Who else may read what is sent.
+    /// The other possible readers of a message.
     audience: Audience,
     connect_wait: Duration,
     pub(crate) requests: usize,
@@ -33,14 +33,15 @@ pub(crate) struct Server {
     pub(crate) begun: Begun,
     pub(crate) second: SecondSessions,
     mirrors: Mutex<Mirrors>,
-    /// It has spoken MCP to us: what does not look like it is a failure, and not its nature.
+    /// The server has spoken MCP before: a response that does not look like MCP is a failure, and does not mean that the
+    /// server is another kind.
     is_proven: AtomicBool,
-    /// By HTTP+SSE.
+    /// The server speaks HTTP+SSE.
     is_paired: AtomicBool,
 }
 
 impl Server {
-    /// Checks the settings. Nothing is connected to yet.
+    /// Checks the settings. Nothing is connected yet.
     pub(crate) fn new(settings: Settings) -> Result<Self, Error> {
         let text = &settings.url;
         let refuse = |why: &str| Error::Refused(format!("`{}` {why}", shown(text)));
@@ -48,7 +49,7 @@ impl Server {
         let target = PathAndQuery::try_from(&*url.target())
             .map_err(|err| refuse(&format!("cannot be asked for: {err}")))?;
         let headers = headers_of(&settings, &url)?;
-        // Nobody can tell by its name whether a header is secret: `X-Api-Key` is, and is one of many.
+        // The name of a header does not show whether it is secret: `X-Api-Key` is, and is one of many.
         let has_secret = settings.bearer.is_some() || !settings.headers.is_empty();
         let stays_here = url.host().is_loopback() && !settings.outbound.proxies.apply_to(&url);
         let is_safe = url.scheme() == Scheme::Https || stays_here;
@@ -81,7 +82,7 @@ impl Server {
         })
     }
 
-    /// How people know it.
+    /// Returns the name of the server for people.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -94,17 +95,17 @@ impl Server {
         self.is_proven.store(true, Ordering::Relaxed);
     }
 
-    /// Did it last speak HTTP+SSE?
+    /// Returns whether the server last spoke HTTP+SSE.
     pub(crate) fn is_paired(&self) -> bool {
         self.is_paired.load(Ordering::Relaxed)
     }
 
-    /// It speaks something else by now.
+    /// Notes that the server does not speak HTTP+SSE any more.
     pub(crate) fn speaks_something_else(&self) {
         self.is_paired.store(false, Ordering::Relaxed);
     }
 
-    /// Where it wants messages, by what it says itself: at its own address, and nowhere else.
+    /// Returns the address for messages that the server named, if it is on the same origin.
     pub(crate) fn inlet(&self, reference: &str) -> Option<PathAndQuery> {
         let url = self.url.join(reference).ok()?;
         let is_own = url.origin() == self.url.origin();
@@ -114,7 +115,7 @@ impl Server {
         Some(inlet)
     }
 
-    /// How long it may take to be there.
+    /// Returns how long a connection may take.
     pub(crate) fn connect_wait(&self) -> Duration {
         self.connect_wait
     }
@@ -123,7 +124,7 @@ impl Server {
         self.mirrors.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A request with what all of them carry, and these headers.
+    /// Makes a request with the common headers, and these headers.
     pub(crate) fn request(
         &self,
         method: Method,
@@ -163,7 +164,7 @@ impl Server {
         connected.map_err(|err| self.unconnected(err))
     }
 
-    /// Asks the server to go on in another protocol.
+    /// Asks the server to switch to another protocol.
     pub(crate) async fn ask_for(&self, protocol: HeaderValue) -> Result<Upgrade, Error> {
         let until = Instant::now() + self.connect_wait;
         let mut request = Request::new(());
@@ -179,7 +180,7 @@ impl Server {
         asked.map_err(|err| self.unconnected(err))
     }
 
-    /// Why there is no connection.
+    /// Returns the error for a failed connection.
     fn unconnected(&self, err: lmcp_outbound::Error) -> Error {
         match err {
             lmcp_outbound::Error::Late(step) => {
@@ -191,7 +192,7 @@ impl Server {
         }
     }
 
-    /// Somebody else is where our server should be. A server that was there before may come back.
+    /// Returns the error if another program listens in place of our server. A server that answered before may come back.
     fn turned_away(&self, why: &str) -> Error {
         let words = format!(
             "`{}` does not get the token or the headers: {why}",
@@ -207,7 +208,7 @@ impl Server {
     }
 }
 
-/// What every request carries.
+/// Returns the headers of every request.
 fn headers_of(settings: &Settings, url: &Url) -> Result<HeaderMap, Error> {
     let mut headers = settings.headers.clone();
     if let Some(name) = headers.keys().find(|name| is_reserved(name)) {
@@ -244,7 +245,7 @@ fn is_reserved(name: &HeaderName) -> bool {
     RESERVED.contains(name) || name.as_str().starts_with("mcp-")
 }
 
-/// A URL without what may be secret in it.
+/// Returns a URL without the parts that may be secret.
 fn shown(url: &str) -> String {
     let end = url.find(['?', '#']).unwrap_or(url.len());
     let (scheme, rest) = url[..end].split_once("://").unwrap_or(("", &url[..end]));

@@ -1,10 +1,10 @@
-//! What an operator says about a server.
+//! The operator's settings for a server.
 
 use std::{fmt, time::Duration};
 
 use http::HeaderMap;
 
-/// Where a server is, and how to speak to it.
+/// The address of a server, and how to speak to it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Settings {
@@ -12,23 +12,23 @@ pub struct Settings {
     pub url: String,
     /// Sent as `Authorization: Bearer …` with every request.
     pub bearer: Option<Secret>,
-    /// Sent with every request. Not those that the protocol uses itself. Each counts as a secret.
+    /// Headers that are sent with every request, except those that the protocol sets itself. Each counts as a secret.
     pub headers: HeaderMap,
-    /// Sends secrets over plain `http` to other machines, where everybody on the way can read them, and to servers of other
-    /// users on this one.
+    /// Sends secrets over plain `http` to other machines, where everybody on the network path can read them, and to servers
+    /// of other users on this machine.
     pub plain_secrets: bool,
-    /// Whom to trust, who we are, and through which proxy.
+    /// Certificates to trust, the client's own certificate, and proxies.
     pub outbound: lmcp_outbound::Settings,
-    /// How long a connection may take to be made. 10 s.
+    /// How long connecting may take. 10 s.
     pub connect_wait: Duration,
-    /// How many requests are on their way at once; others wait. 16: each is a connection.
+    /// How many requests run at once; others wait. 16: each is a connection.
     pub requests: usize,
-    /// Longest message of the server, in bytes. 16 MiB: twice what a server of ours takes.
+    /// The longest message of the server, in bytes. 16 MiB: twice the limit of our own server.
     pub message_bytes: usize,
 }
 
 impl Settings {
-    /// A server that wants no token.
+    /// Returns settings for a server that needs no token.
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),

@@ -1,4 +1,5 @@
-//! What a server of the older revisions says by itself: on a stream that is opened again whenever it ends, or on the one of HTTP+SSE.
+//! Messages that a server of the older revisions sends by itself: on a stream that is opened again whenever it ends, or on
+//! the stream of HTTP+SSE.
 
 use std::sync::Arc;
 
@@ -7,11 +8,12 @@ use http::{HeaderMap, StatusCode};
 use tokio::{sync::mpsc, time::timeout};
 
 use crate::{
+    Event,
     answer::{self, Said},
     error::Error,
-    limits::STANDING_WAIT,
+    limits::{STANDING_WAIT, STREAM_ATTEMPTS},
     pair::Pair,
-    post::{Outcome, Signal},
+    post::{Outcome, Signal, away},
     server::Server,
     stream::{Next, Opened, Reader},
 };
@@ -33,16 +35,16 @@ impl Standing {
     async fn listen(&self) -> Outcome {
         let mut reader = Reader::new(self.server.message_bytes);
         let mut opened = self.first(&mut reader).await;
-        let mut was_open = false;
+        let (mut was_open, mut failures) = (false, 0);
         loop {
             match opened {
                 Ok(Opened::Stream(mut body, _connection)) => {
-                    was_open = true;
+                    (was_open, failures) = (true, 0);
                     loop {
                         match reader.next(&mut body).await {
                             Next::Message(message) => pass(&self.signals, message).await,
                             Next::Ended => break,
-                            // It would only come again.
+                            // The same event would come again.
                             Next::TooLong => return Outcome::Over(None),
                         }
                     }
@@ -52,22 +54,37 @@ impl Standing {
                     let why = format!("`{name}` does not know the session any more");
                     return Outcome::Lost { why, unsent: None };
                 }
-                // There is no such stream: 405, or whatever a server says that does not know the verb here.
+                Ok(Opened::Status(status)) if was_open && denies(status) => {
+                    return Outcome::Refused(self.denied(status));
+                }
+                // There is no such stream: 405, or another answer of a server that does not know GET here.
                 Ok(Opened::Status(status)) if !status.is_server_error() => {
                     return Outcome::Over(None);
                 }
-                Ok(Opened::Status(_) | Opened::Broken) => {}
-                Err(err) => {
-                    let why = err.to_string();
+                Ok(Opened::Status(_) | Opened::Broken)
+                    if was_open && failures >= STREAM_ATTEMPTS =>
+                {
+                    let why = format!("`{}` does not go on with its stream", self.server.name());
                     return Outcome::Lost { why, unsent: None };
                 }
+                Ok(Opened::Status(_) | Opened::Broken) => failures += 1,
+                Err(err) => return away(&err, None),
             }
             opened = reader.open_again(&self.server, &self.headers).await;
         }
     }
 
-    /// Opens it for the first time. What follows the handshake waits for this, for a moment: some servers ask on this
-    /// stream what belongs to a call, and drop the question where there is none.
+    /// Makes the event for a server that wants another token since the stream was open.
+    fn denied(&self, status: StatusCode) -> Event {
+        let why = format!("`{}` answered {status} to its stream", self.server.name());
+        match status {
+            StatusCode::UNAUTHORIZED => Event::Unauthorized(why),
+            _ => Event::Refused(why),
+        }
+    }
+
+    /// Opens the stream for the first time. Messages after the handshake wait a moment for it: some servers send the
+    /// questions of a call on this stream, and drop a question if there is no stream.
     async fn first(&self, reader: &mut Reader) -> Result<Opened, Error> {
         let mut opening = std::pin::pin!(reader.open(&self.server, &self.headers));
         let opened = timeout(STANDING_WAIT, opening.as_mut()).await;
@@ -79,7 +96,12 @@ impl Standing {
     }
 }
 
-/// HTTP+SSE: passes on what the server says, until it says nothing more.
+/// Returns whether the server does not let this client in.
+fn denies(status: StatusCode) -> bool {
+    matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
+}
+
+/// HTTP+SSE: passes on the messages of the server until the stream ends.
 pub(crate) async fn read_pair(
     mut pair: Pair,
     key: u64,
@@ -101,8 +123,8 @@ pub(crate) async fn read_pair(
     let _ = signals.send(Signal::Done(key, lost)).await;
 }
 
-/// Passes on what is said on a stream that no request opened. Answers should come where they were asked for, and do not
-/// always.
+/// Passes on the messages of a stream that no request opened. Some servers send answers here, and not on the stream of the
+/// request.
 pub(crate) async fn pass(signals: &mpsc::Sender<Signal>, message: Bytes) {
     let line = answer::one_line(&message);
     for message in answer::messages(&line) {

@@ -1,4 +1,4 @@
-//! Reading events one at a time, and how to come back for the rest of them.
+//! Reads events one at a time, and resumes a stream that broke.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -22,25 +22,25 @@ pub(crate) struct Reader {
     events: Events,
     ready: VecDeque<Vec<u8>>,
     is_too_long: bool,
-    /// `None`: nothing else is read beside it.
+    /// `None`: no other answer is read at the same time.
     share: Option<Share>,
-    /// How often in a row nothing came of coming back.
+    /// How often in a row a resumed stream brought nothing.
     failures: u32,
-    /// Messages of the stream that is read.
+    /// The number of messages on the current stream.
     heard: usize,
-    /// How many streams in a row brought one message at most.
+    /// How many streams in a row brought at most one message.
     short: u32,
 }
 
-/// What comes next on a stream.
+/// The next thing on a stream.
 pub(crate) enum Next {
     Message(Bytes),
-    /// It has ended or broken off: nobody can tell which.
+    /// The stream has ended or broken off: they look the same.
     Ended,
     TooLong,
 }
 
-/// What came of a GET.
+/// The result of a GET.
 pub(crate) enum Opened {
     Stream(Incoming, Connection),
     Status(StatusCode),
@@ -60,7 +60,7 @@ impl Reader {
         }
     }
 
-    /// The same, where other answers are read beside it.
+    /// Does the same, where other answers are read at the same time.
     pub(crate) fn sharing(limit: usize, share: Share) -> Self {
         Self {
             share: Some(share),
@@ -68,7 +68,7 @@ impl Reader {
         }
     }
 
-    /// Was there no room for what it had to hold?
+    /// Returns whether there was no room for its bytes.
     pub(crate) fn is_crowded(&self) -> bool {
         self.share.as_ref().is_some_and(Share::is_crowded)
     }
@@ -89,7 +89,7 @@ impl Reader {
         }
     }
 
-    /// Where the server wants messages, if that is what it says first: HTTP+SSE.
+    /// Returns the address for messages, if the server names it first: HTTP+SSE.
     pub(crate) async fn endpoint(&mut self, body: &mut Incoming) -> Option<&[u8]> {
         while self.events.endpoint().is_none() {
             if self.is_too_long || !self.ready.is_empty() || !self.read(body).await {
@@ -115,17 +115,17 @@ impl Reader {
         true
     }
 
-    /// Can the rest be asked for?
+    /// Returns whether the stream can be resumed.
     pub(crate) fn can_resume(&self) -> bool {
         self.events.last_id().is_some()
     }
 
-    /// Has it been tried often enough?
+    /// Returns whether there were enough tries.
     pub(crate) fn is_hopeless(&self) -> bool {
         self.failures >= STREAM_ATTEMPTS
     }
 
-    /// Opens a stream that goes on where this one ended, after the time that the server asked for.
+    /// Opens a stream that continues this one, after the time that the server asked for.
     pub(crate) async fn open_again(
         &mut self,
         server: &Server,
@@ -137,8 +137,8 @@ impl Reader {
         self.open(server, headers).await
     }
 
-    /// How long a stream that has ended is left alone, whatever its server says. A server that ends each stream after one message
-    /// would be asked hundreds of times a second.
+    /// Returns how long a stream that has ended is left alone, whatever its server says. Otherwise a server that ends each
+    /// stream after one message would be asked hundreds of times a second.
     fn rest(&mut self) -> Duration {
         self.short = match std::mem::take(&mut self.heard) {
             0 | 1 => self.short.saturating_add(1),
@@ -170,7 +170,7 @@ impl Reader {
         let is_stream = is_events(response.headers());
         Ok(match response.status() {
             StatusCode::OK if is_stream => Opened::Stream(response.into_body(), connection),
-            // No stream, whatever it is.
+            // The response is not a stream.
             StatusCode::OK => Opened::Status(StatusCode::METHOD_NOT_ALLOWED),
             status => Opened::Status(status),
         })
@@ -181,14 +181,14 @@ pub(crate) fn is_events(headers: &HeaderMap) -> bool {
     kind(headers).eq_ignore_ascii_case("text/event-stream")
 }
 
-/// The type of a body, without its parameters.
+/// Returns the type of a body, without its parameters.
 pub(crate) fn kind(headers: &HeaderMap) -> &str {
     let kind = headers.get(header::CONTENT_TYPE);
     let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     kind.split(';').next().unwrap_or_default().trim()
 }
 
-/// How long to wait after so many failures. Nothing after none.
+/// Returns how long to wait after so many failures. Zero after none.
 pub(crate) fn backoff(failures: u32) -> Duration {
     match failures {
         0 => Duration::ZERO,

@@ -1,4 +1,4 @@
-//! A server that goes on in another protocol on the connection that was made to it.
+//! A connection to a server that goes on in another protocol.
 
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use lmcp_outbound::{Stream, Upgrade};
@@ -7,11 +7,11 @@ use serde::Deserialize;
 use crate::{Endpoint, Error};
 
 impl Endpoint {
-    /// Asks the server to go on in another protocol, on a connection of its own. Gives the headers of the answer, and the
+    /// Asks the server to switch to another protocol, on a new connection. Returns the headers of the answer, and the
     /// connection.
     ///
     /// # Errors
-    /// It is not there, it is not who it should be, or it does not agree: in its own words.
+    /// The server cannot be reached, is not the expected one, or refuses: then with its own words.
     pub async fn upgrade(&self, protocol: &'static str) -> Result<(HeaderMap, Stream), Error> {
         let name = self.0.name();
         let (status, said) = match self.0.ask_for(HeaderValue::from_static(protocol)).await? {
@@ -37,7 +37,7 @@ impl Endpoint {
     }
 }
 
-/// What a refusal says, if it is one of a server of ours.
+/// Returns the words of a refusal, if it comes from a server of ours.
 fn words(said: &[u8]) -> Option<String> {
     #[derive(Deserialize)]
     struct Said {
@@ -48,7 +48,7 @@ fn words(said: &[u8]) -> Option<String> {
         message: String,
     }
     let said: Said = serde_json::from_slice(said).ok()?;
-    // The words of another machine are shown on a terminal.
+    // The words come from another machine and are shown on a terminal, so control characters are removed.
     let plain = said.error.message.chars();
     Some(plain.filter(|letter| !letter.is_control()).collect())
 }

@@ -1,4 +1,4 @@
-//! Classifies an HTTP response that is not simply an answer, and puts what went wrong into words.
+//! Classifies an HTTP response that is not simply an answer, and describes what went wrong.
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode, header};
@@ -10,39 +10,39 @@ use crate::{
     stream::kind,
 };
 
-/// What came back, and for what.
+/// A response, and the message that it is for.
 pub(crate) struct Case<'a> {
     pub(crate) server: &'a str,
     pub(crate) method: &'a str,
-    /// What waits for an answer. Nothing, and `wants_answer`: something that could not be read.
+    /// The requests that wait for an answer. If it is empty and `wants_answer` is set, the message could not be read.
     pub(crate) pending: &'a [RequestId],
     pub(crate) wants_answer: bool,
     pub(crate) is_handshake: bool,
-    /// It was sent in a session.
+    /// The message was sent in a session.
     pub(crate) has_session: bool,
-    /// The server did not know the session that it was sent in before.
+    /// The server did not know the session in which the message was sent before.
     pub(crate) is_second: bool,
-    /// This server has spoken MCP before.
+    /// The server has spoken MCP before.
     pub(crate) is_proven: bool,
     pub(crate) status: StatusCode,
     pub(crate) headers: &'a HeaderMap,
     pub(crate) body: &'a Bytes,
 }
 
-/// What follows from it.
+/// The result of the classification.
 #[derive(Debug)]
 pub(crate) enum Verdict {
-    /// The body holds what was wanted; if nothing was, there is nothing to say.
+    /// The body holds the answer; if no answer was expected, there is nothing to do.
     Fine,
-    /// The session is no longer known, and the message was not looked at.
+    /// The session is not known any more, and the server did not look at the message.
     SessionOver(String),
-    /// The server wants a token, and got none that it knows.
+    /// The server wants a token, and got none, or one that it does not accept.
     Unauthorized(String),
-    /// It will not be different next time.
+    /// Another try would have the same result.
     Refused(String),
     /// The server is not there, or not ready for a handshake.
     Gone(String),
-    /// Nothing came of this one.
+    /// This message has failed.
     Failed(RpcError),
 }
 
@@ -88,7 +88,7 @@ impl Case<'_> {
         }
     }
 
-    /// Is something in the body an answer to what was asked?
+    /// Returns whether something in the body answers the requests.
     fn answers(&self) -> bool {
         let line = answer::one_line(self.body);
         answer::messages(&line).iter().any(|message| {
@@ -96,25 +96,25 @@ impl Case<'_> {
                 Some(Said::Answer(Some(id))) => {
                     self.pending.is_empty() || self.pending.contains(&id)
                 }
-                // A mistake that the server could not assign; 403 and the like have those, too.
+                // An error without an id; 403 and similar responses have such errors, too.
                 Some(Said::Answer(None)) => self.status != StatusCode::FORBIDDEN,
                 Some(Said::Own) | None => false,
             }
         })
     }
 
-    /// Does the server say that it does not know the session?
+    /// Returns whether the server says that it does not know the session.
     fn denies_session(&self) -> bool {
         self.has_session
             && match self.status {
                 StatusCode::NOT_FOUND => !self.is_unknown_method(),
-                // What many servers say in its place.
+                // Many servers send this instead.
                 StatusCode::BAD_REQUEST => self.complains_of_session(),
                 _ => false,
             }
     }
 
-    /// A method that is not known is a 404 as well.
+    /// Returns whether the method is not known, which is a 404, too.
     fn is_unknown_method(&self) -> bool {
         answer::error(self.body).is_some_and(|error| error.code == METHOD_NOT_FOUND)
     }
@@ -127,7 +127,12 @@ impl Case<'_> {
     }
 
     fn unauthorized(&self) -> Verdict {
-        Verdict::Unauthorized(self.words("it wants a token, and got none that it knows"))
+        let said = match answer::error(self.body) {
+            Some(error) => quoted(error.message.as_bytes()),
+            None => self.excerpt(),
+        };
+        let why = format!("it wants a token, and got none that it knows{said}");
+        Verdict::Unauthorized(self.words(&why))
     }
 
     fn redirected(&self) -> Verdict {
@@ -143,7 +148,7 @@ impl Case<'_> {
         Verdict::Refused(self.words(why))
     }
 
-    /// It does not look like MCP. Where it once did, that may pass.
+    /// The response does not look like MCP. If the server spoke MCP before, that may pass.
     fn not_mcp(&self, why: &str) -> Verdict {
         let words = self.words(why);
         if !self.is_proven {
@@ -156,7 +161,7 @@ impl Case<'_> {
         }
     }
 
-    /// Something is broken there, or in front of it.
+    /// The server, or a proxy in front of it, is broken.
     fn troubled(&self) -> Verdict {
         let how = format!("{}{}", self.status, self.excerpt());
         if self.is_handshake || !self.is_proven {
@@ -184,19 +189,24 @@ impl Case<'_> {
         format!("its answer is `{kind}`, which is not MCP; is it the right path?")
     }
 
-    /// How a short text begins. Pages are left out: their beginning says nothing.
+    /// Returns the beginning of a short text. HTML pages are left out: their beginning says nothing.
     fn excerpt(&self) -> String {
-        let text = String::from_utf8_lossy(&self.body[..self.body.len().min(200)]);
-        let text: String = text
-            .chars()
-            .map(|c| if c.is_control() { ' ' } else { c })
-            .collect();
-        let text = text.trim();
-        if text.is_empty() || text.starts_with('<') {
-            return String::new();
-        }
-        format!(" (`{text}`)")
+        quoted(self.body)
     }
+}
+
+/// Quotes the beginning of what a server said, in one line.
+fn quoted(said: &[u8]) -> String {
+    let text = String::from_utf8_lossy(&said[..said.len().min(200)]);
+    let text: String = text
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    let text = text.trim();
+    if text.is_empty() || text.starts_with('<') {
+        return String::new();
+    }
+    format!(" (`{text}`)")
 }
 
 #[cfg(test)]
@@ -339,7 +349,7 @@ mod tests {
             found.starts_with("Failed") && found.contains("http://here/mcp"),
             "{found}"
         );
-        // What the server has to say about the request itself is its answer.
+        // The server's words about the request itself are its answer.
         assert!(judge(404, JSON, answer, second).starts_with("Fine"));
         assert!(judge(400, JSON, nameless, second).starts_with("Fine"));
         let telling = |case: &mut Case<'_>| {

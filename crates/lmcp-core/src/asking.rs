@@ -1,4 +1,4 @@
-//! What is known of the questions of one request: answers so far, what is open, and whether somebody thinks about it.
+//! The questions of one request: the answers so far, the open questions, and whether people think about one now.
 
 use std::sync::{
     Mutex, MutexGuard, PoisonError,
@@ -19,15 +19,15 @@ use crate::{
     seal::Sealer,
 };
 
-/// What is known of a request's questions.
+/// The state of a request's questions.
 #[derive(Default)]
 pub(crate) struct Asking {
     known: Mutex<Known>,
     /// Set once the work is a task: its questions go to the task store's clients.
     task: Mutex<Option<TaskLink>>,
-    /// A question of a session waits: the time that people take is not the handler's.
+    /// The number of times that the handler now waits for people, in a session. This time does not count as the handler's.
     thinking: AtomicUsize,
-    /// One was answered: the handler's time begins anew.
+    /// Set when a question was answered: the handler's time then starts again.
     answered: AtomicBool,
 }
 
@@ -35,22 +35,22 @@ pub(crate) struct Asking {
 #[derive(Clone)]
 pub(crate) struct TaskLink {
     pub(crate) id: String,
-    /// Changes with every answer.
+    /// Sends a signal with every answer.
     pub(crate) answered: watch::Sender<()>,
 }
 
 #[derive(Default)]
 pub(crate) struct Known {
-    /// From all rounds so far.
+    /// The answers of all rounds so far.
     pub(crate) answers: InputResponses,
-    /// Asked in this round.
+    /// The questions of this round.
     pub(crate) open: InputRequests,
-    /// `Cx::remember`.
+    /// The value given to `Cx::remember`.
     pub(crate) memory: Option<Value>,
     round: u32,
 }
 
-/// What travels with the client between two rounds.
+/// The state that the client carries from one round to the next.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Carried {
     answers: InputResponses,
@@ -60,7 +60,7 @@ pub(crate) struct Carried {
 }
 
 impl Asking {
-    /// Reads what a retry brings: answers, and the state they belong to.
+    /// Reads the answers that a retry brings, and the state that they belong to.
     pub(crate) fn resume(request: &Request, sealer: &Sealer) -> Result<Self, RpcError> {
         let mut known = Known::default();
         if let Some(carried) = sealer.open_of::<Carried>(request)? {
@@ -79,12 +79,12 @@ impl Asking {
         })
     }
 
-    /// Does somebody else think, and not the handler work?
+    /// Whether the handler waits for people, and does no work.
     pub(crate) fn is_thinking(&self) -> bool {
         self.thinking.load(Ordering::Acquire) > 0
     }
 
-    /// Was a question answered since this was last asked?
+    /// Whether a question was answered since the last call of this function.
     pub(crate) fn take_answered(&self) -> bool {
         self.answered.swap(false, Ordering::AcqRel)
     }
@@ -93,7 +93,7 @@ impl Asking {
         self.task().is_some()
     }
 
-    /// From now on answers arrive while the work waits.
+    /// Turns the request into a task: from now on answers arrive while the handler waits.
     pub(crate) fn become_task(&self, id: &str) {
         let link = TaskLink {
             id: id.into(),
@@ -102,12 +102,12 @@ impl Asking {
         *self.task.lock().unwrap_or_else(PoisonError::into_inner) = Some(link);
     }
 
-    /// What a task waits for.
+    /// The questions that a task waits for.
     pub(crate) fn open_questions(&self) -> InputRequests {
         self.lock().open.clone()
     }
 
-    /// Answers for a task. Keys nobody asks for are ignored.
+    /// Stores answers for a task. Answers to questions that are not open are ignored.
     pub(crate) fn answer(&self, responses: InputResponses) {
         let mut known = self.lock();
         for (key, response) in responses {
@@ -132,7 +132,7 @@ impl Asking {
             .clone()
     }
 
-    /// The answer that asks for what is missing.
+    /// Makes the answer that puts the open questions to the client.
     pub(crate) fn required(
         &self,
         limits: &Limits,
@@ -160,7 +160,7 @@ impl Asking {
     }
 }
 
-/// For as long as the client is asked.
+/// Marks that the client is being asked, until this value is dropped.
 pub(crate) struct Thinking<'a>(&'a Asking);
 
 impl<'a> Thinking<'a> {

@@ -1,5 +1,5 @@
-//! [`Authenticate`]: the program's own say in who a caller is, on every transport; and [`Challenge`], the answer to whoever
-//! is not let in.
+//! [`Authenticate`]: lets the program decide who a caller is, on every transport; and [`Challenge`]: the answer to a caller
+//! that is refused.
 
 use std::{
     borrow::Cow,
@@ -73,12 +73,12 @@ pub struct Challenge {
     asks: Asks,
 }
 
-/// What a caller is asked to show.
+/// The credentials that a caller is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Asks {
-    /// A token. The parameters follow those that every such challenge has.
+    /// A token. These parameters follow the ones that every such challenge has.
     Token(String),
-    /// Something else, in these words.
+    /// Other credentials: the whole value of `WWW-Authenticate`.
     Other(String),
     Nothing,
 }
@@ -193,7 +193,7 @@ impl<A: Authenticate> Erased for A {
         Box::pin(async move {
             let principal = {
                 let mut asking = pin!(self.authenticate(&caller));
-                // Somebody's code, as handlers are: a panic costs one answer.
+                // The program's code may panic, as handlers may: a panic costs one answer.
                 poll_fn(|cx| {
                     let polled = catch_unwind(AssertUnwindSafe(|| asking.as_mut().poll(cx)));
                     polled.unwrap_or_else(|panic| Poll::Ready(Err(failed(incident(&*panic)))))
@@ -223,7 +223,7 @@ impl fmt::Debug for Authenticator {
     }
 }
 
-/// Nobody is let in by a panic.
+/// Makes the refusal after a panic: a panic lets nobody in.
 fn failed(error: RpcError) -> Challenge {
     Challenge {
         error: Box::new(error),

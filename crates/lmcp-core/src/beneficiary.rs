@@ -1,8 +1,9 @@
-//! Whom a caller acts for: the name in `_meta` that keeps the callers of a hub apart at a host behind it.
+//! For whom a caller acts: the name in `_meta` by which a host tells the callers of a hub apart.
 //!
-//! A hub is one caller to its hosts, and has callers of its own. It says with every request whom that is for, by a name that
-//! tells nothing of them; at the host, what comes of the request belongs to the hub and that name together
-//! ([`Caller::owner`]). Hubs behind hubs add up, because a name is made of the whole owner.
+//! A hub is one caller to its hosts, and has callers of its own. With every request, the hub sends a name for the caller that
+//! the request is for; the name says nothing about that caller. On the host, everything that the request creates belongs to the
+//! hub and that name together ([`Caller::owner`]). This also works for hubs behind hubs, because the name is made of the whole
+//! owner.
 
 use std::borrow::Cow;
 
@@ -14,12 +15,11 @@ use serde_json::value::RawValue;
 use crate::{caller::Caller, request::string};
 
 impl Caller {
-    /// A name for this caller that can be told to a remote server. It is always the same for one [owner](Self::owner), and tells nothing
-    /// about it. `None` for the user that this program runs as, and for callers that are not known: what they do on the remote server
-    /// belongs to this program.
+    /// A name for this caller that can be told to a remote server. It is always the same for one [owner](Self::owner), and says
+    /// nothing about the owner.
     ///
-    /// `None` for the user that this program runs as, and for callers of whom nothing is known: they are told apart from
-    /// nobody, and what they do elsewhere belongs to this program itself.
+    /// `None` for the user that this program runs as, and for callers of whom nothing is known: the things that they create on
+    /// the remote server belong to this program itself.
     pub fn as_beneficiary(&self) -> Option<String> {
         let is_known = self.principal().is_some()
             || self.role().is_some()
@@ -33,10 +33,10 @@ impl Caller {
     }
 }
 
-/// Reads whom a caller says that it acts for.
+/// Reads the name of the caller that a request is for.
 ///
 /// # Errors
-/// *Invalid params*: it is no name. Without it, the request would be about what is the caller's own, so it is refused.
+/// *Invalid params*: the text is no name. Without the name, the request would act on the caller's own things, so it is refused.
 pub(crate) fn read(raw: Option<&RawValue>) -> Result<Option<Cow<'_, str>>, RpcError> {
     let Some(raw) = raw else {
         return Ok(None);
@@ -54,7 +54,7 @@ pub(crate) fn read(raw: Option<&RawValue>) -> Result<Option<Cow<'_, str>>, RpcEr
     })
 }
 
-/// Of the digest. Nobody finds two owners with the same 16 bytes.
+/// The bytes of the digest that the name is made of. Nobody finds two owners with the same 16 bytes.
 const DIGEST_BYTES: usize = 16;
 
 #[cfg(all(test, unix))]
@@ -83,7 +83,7 @@ mod tests {
         .map(|caller| caller.as_beneficiary().unwrap());
         let apart: std::collections::BTreeSet<_> = names.iter().collect();
         assert_eq!(apart.len(), names.len(), "{names:?}");
-        // Jobs on hosts are found by it, by hubs of later versions, too.
+        // This name never changes: jobs on hosts are found by it, also by later versions of the hub.
         assert_eq!(names[0], "5ba04ed8e818999cd79513637fd97de8");
         for name in names {
             let json = serde_json::value::to_raw_value(&name).unwrap();

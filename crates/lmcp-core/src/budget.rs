@@ -1,8 +1,8 @@
 //! The memory that callers may occupy: one budget of bytes for a server, shared out between them.
 //!
-//! Code that is about to hold something large for a caller reserves the bytes first; the [`Reservation`] gives them back
-//! when it is dropped. A caller may hold at most twice what is free, so each caller that comes finds room: one alone
-//! gets two thirds of the budget, four get two ninths each, and a ninth stays free for the fifth.
+//! Code that is about to hold something large for a caller reserves the bytes first. Dropping the [`Reservation`] gives them
+//! back. A caller may hold at most twice the bytes that are free, so each new caller finds room: a single caller gets two
+//! thirds of the budget, four callers get two ninths each, and a ninth stays free for the fifth.
 
 use std::{
     collections::HashMap,
@@ -19,8 +19,8 @@ use lmcp_wire::RpcError;
 use serde_json::json;
 use tokio::{sync::Notify, time::timeout};
 
-/// The memory that a call takes while it runs, besides its message: its task, its stream, and room for an answer of usual
-/// length. An answer cannot be refused once its call has run, so its room is reserved before.
+/// The memory that a call takes while it runs, besides its message: its task, its stream, and an answer of usual length. An
+/// answer cannot be refused once its call has run, so its room is reserved before.
 pub const CALL_BYTES: usize = 64 << 10;
 
 /// The bytes that all callers of one server may occupy together. Cheap to clone.
@@ -33,32 +33,32 @@ struct Shared {
     /// The part of `total` that callers can reserve.
     usable: usize,
     used: AtomicUsize,
-    /// For a budget of memory.
+    /// Only for a budget of memory.
     heap: Option<Heap>,
     accounts: Mutex<Accounts>,
     /// Reservations that wait for room.
     waiting: AtomicUsize,
-    /// Bytes were given back.
+    /// Notified when bytes are given back.
     freed: Notify,
 }
 
 #[derive(Default)]
 struct Accounts {
-    known: HashMap<Box<str>, Weak<Owner>>,
+    known: HashMap<Box<str>, Weak<Payer>>,
     /// Accounts that are closed are looked for at this size.
     crowded: usize,
 }
 
-/// The part of a [`Budget`] that one caller occupies. Cheap to clone; all accounts of one owner share one count.
+/// The part of a [`Budget`] that one caller occupies. Cheap to clone; all accounts of one payer share one count.
 #[derive(Clone)]
-pub struct Account(Arc<Owner>);
+pub struct Account(Arc<Payer>);
 
-struct Owner {
+struct Payer {
     used: AtomicUsize,
     budget: Budget,
 }
 
-/// Bytes that are set aside, given back when this is dropped.
+/// Bytes that are set aside. Dropping this value gives them back.
 pub struct Reservation {
     account: Account,
     bytes: usize,
@@ -115,28 +115,28 @@ impl Budget {
         self.used() > self.0.usable / 2
     }
 
-    /// The account of a caller, by the name that no other caller has.
-    pub fn account(&self, owner: &str) -> Account {
+    /// The account of a caller, by [`Caller::payer`](crate::Caller::payer).
+    pub fn account(&self, payer: &str) -> Account {
         let mut accounts = self
             .0
             .accounts
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = accounts.known.get(owner).and_then(Weak::upgrade) {
+        if let Some(known) = accounts.known.get(payer).and_then(Weak::upgrade) {
             return Account(known);
         }
         if accounts.known.len() >= accounts.crowded {
-            accounts.known.retain(|_, owner| owner.strong_count() > 0);
+            accounts.known.retain(|_, payer| payer.strong_count() > 0);
             accounts.crowded = 2 * accounts.known.len() + 16;
         }
         let made = self.own_account();
-        accounts.known.insert(owner.into(), Arc::downgrade(&made.0));
+        accounts.known.insert(payer.into(), Arc::downgrade(&made.0));
         made
     }
 
     /// An account for memory that belongs to no caller.
     pub fn own_account(&self) -> Account {
-        Account(Arc::new(Owner {
+        Account(Arc::new(Payer {
             used: AtomicUsize::new(0),
             budget: self.clone(),
         }))
@@ -149,7 +149,7 @@ impl Budget {
 }
 
 impl Shared {
-    /// Counts bytes, and returns how many are occupied then.
+    /// Counts bytes as used, and returns how many are used now.
     fn add(&self, bytes: usize) -> usize {
         let used = self.used.fetch_add(bytes, Ordering::AcqRel) + bytes;
         if let Some(heap) = &self.heap {
@@ -159,12 +159,12 @@ impl Shared {
     }
 }
 
-/// Has the allocator give back what it keeps, while callers occupy more and more, or less and less. It would keep the pieces
-/// that calls have freed between those that still wait for their readers, and the process would grow beyond its budget.
+/// Makes the allocator give memory back to the system whenever the bytes in use have grown or shrunk by a step. Otherwise the
+/// allocator would keep the small pieces that finished calls have freed, and the process would grow beyond its budget.
 struct Heap {
-    /// What was occupied when memory last went back.
+    /// The bytes that were in use when memory was last given back.
     before: AtomicUsize,
-    /// The change that is worth the time it takes.
+    /// The change in bytes after which memory is given back.
     step: usize,
 }
 
@@ -182,7 +182,7 @@ impl Heap {
             return;
         }
         let order = Ordering::Relaxed;
-        // Of threads that come at once, one does it.
+        // If several threads come here at once, only one gives memory back.
         if self
             .before
             .compare_exchange(before, used, order, order)
@@ -206,10 +206,10 @@ impl Account {
         mine > MODEST && !is_fair(mine - mine / 8, self.0.budget.used(), shared.usable)
     }
 
-    /// Waits until the caller has not taken more than its share.
+    /// Waits until the caller holds no more than its share.
     ///
     /// # Errors
-    /// That did not happen within this time.
+    /// The caller still holds more after this time.
     pub async fn expect_share(&self, wait: Duration) -> Result<(), NoRoom> {
         if !self.is_over() {
             return Ok(());
@@ -220,17 +220,17 @@ impl Account {
     /// Sets bytes aside.
     ///
     /// # Errors
-    /// They do not fit now.
+    /// The bytes do not fit now.
     pub fn try_reserve(&self, bytes: usize) -> Result<Reservation, NoRoom> {
         let mut reservation = self.take(0);
         reservation.grow(bytes)?;
         Ok(reservation)
     }
 
-    /// Sets bytes aside, once they fit.
+    /// Sets bytes aside, and waits until they fit.
     ///
     /// # Errors
-    /// They did not fit within this time, or never will.
+    /// The bytes did not fit within this time, or never will.
     pub async fn reserve(&self, bytes: usize, wait: Duration) -> Result<Reservation, NoRoom> {
         match self.try_reserve(bytes) {
             Err(no_room) if no_room.retriable && !wait.is_zero() => {
@@ -248,7 +248,7 @@ impl Account {
         loop {
             let freed = shared.freed.notified();
             tokio::pin!(freed);
-            // From here on nothing that is given back is missed.
+            // From here on, no notification is missed.
             freed.as_mut().enable();
             if let Ok(reservation) = self.try_reserve(bytes) {
                 return reservation;
@@ -257,11 +257,11 @@ impl Account {
         }
     }
 
-    /// Counts bytes that are there already, such as an answer of a remote server, whose length nobody could know before. A caller that
-    /// holds hardly anything may keep up to [`CALL_BYTES`] in any case; anything longer has to fit.
+    /// Counts bytes that are there already, such as an answer of a remote server, whose length could not be known before. A
+    /// caller that holds hardly anything may always keep up to [`CALL_BYTES`]; a longer answer has to fit.
     ///
     /// # Errors
-    /// With what the caller holds already it is more than its share, or others have left too little room for it.
+    /// The caller would hold more than its share, or others have left too little room.
     pub fn take_if_modest(&self, bytes: usize) -> Result<Reservation, NoRoom> {
         if self.used() <= MODEST && bytes <= CALL_BYTES {
             return Ok(self.take(bytes));
@@ -282,7 +282,7 @@ impl Account {
 }
 
 impl Reservation {
-    /// How many bytes are set aside.
+    /// The number of bytes that are set aside.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -290,16 +290,16 @@ impl Reservation {
     /// Sets more bytes aside.
     ///
     /// # Errors
-    /// They do not fit now. What was set aside before stays so.
+    /// The bytes do not fit now. The bytes that were set aside before stay so.
     pub fn grow(&mut self, more: usize) -> Result<(), NoRoom> {
-        let (owner, shared) = (&self.account.0, &self.account.0.budget.0);
-        let mine = owner.used.fetch_add(more, Ordering::AcqRel) + more;
+        let (payer, shared) = (&self.account.0, &self.account.0.budget.0);
+        let mine = payer.used.fetch_add(more, Ordering::AcqRel) + more;
         let all = shared.add(more);
         if more == 0 || is_fair(mine, all, shared.usable) {
             self.bytes += more;
             return Ok(());
         }
-        owner.used.fetch_sub(more, Ordering::AcqRel);
+        payer.used.fetch_sub(more, Ordering::AcqRel);
         shared.used.fetch_sub(more, Ordering::AcqRel);
         Err(NoRoom {
             wanted: more,
@@ -308,10 +308,10 @@ impl Reservation {
         })
     }
 
-    /// Sets more bytes aside, once they fit.
+    /// Sets more bytes aside, and waits until they fit.
     ///
     /// # Errors
-    /// They did not fit within this time, or never will beside what is set aside already.
+    /// The bytes did not fit within this time, or never will beside the bytes that are set aside already.
     pub async fn grow_within(&mut self, more: usize, wait: Duration) -> Result<(), NoRoom> {
         match self.grow(more) {
             Err(no_room) if no_room.retriable => {
@@ -330,7 +330,7 @@ impl Reservation {
         }
     }
 
-    /// Gives back all but so many bytes.
+    /// Gives back all but this many bytes.
     pub fn shrink_to(&mut self, bytes: usize) {
         let less = self.bytes.saturating_sub(bytes);
         self.bytes -= less;
@@ -375,8 +375,8 @@ impl Drop for Reservation {
     }
 }
 
-/// May one caller hold so much, where all together would hold that much of a total? At most twice what is then left. One
-/// is added to that, so that a total of one or two can be had at all.
+/// Whether one caller may hold `mine` when all callers together would hold `all` of `total`: at most twice the bytes that are
+/// then left. One is added to the rest, so that a total of one or two can be used at all.
 pub(crate) fn is_fair(mine: usize, all: usize, total: usize) -> bool {
     match total.checked_sub(all) {
         Some(free) => mine <= (free + 1).saturating_mul(2),
@@ -384,10 +384,10 @@ pub(crate) fn is_fair(mine: usize, all: usize, total: usize) -> bool {
     }
 }
 
-/// Is there a place for one more of a caller that has so many, where all have that many of so many places?
+/// Checks that a caller that has `mine` places may take one more, when `all` of the `most` places are taken.
 ///
 /// # Errors
-/// *Internal error*, naming the limit: it may be tried again.
+/// *Internal error*, which names the limit and says that the request may be tried again.
 pub fn expect_share(limit: &str, mine: usize, all: usize, most: usize) -> Result<(), RpcError> {
     if is_fair(mine + 1, all + 1, most) {
         return Ok(());
@@ -400,16 +400,16 @@ pub fn expect_share(limit: &str, mine: usize, all: usize, most: usize) -> Result
     Err(try_later(words, limit, most))
 }
 
-/// The error of a request that met a limit, and may be sent again: *internal error* with `retriable`.
+/// Makes the error of a request that met a limit and may be sent again: *internal error* with `retriable`.
 pub fn try_later(words: String, limit: &str, most: usize) -> RpcError {
     let data = json!({ "limit": limit, "value": most, "retriable": true });
     RpcError::internal(words).with_data(data)
 }
 
-/// A caller that holds no more than this is not told to wait for others, and gets any short answer.
+/// A caller that holds no more than this need not wait for others, and gets any short answer.
 const MODEST: usize = 256 << 10;
 
-/// Counts somebody who waits, for as long as that lasts.
+/// Counts a reservation that waits, until it is dropped.
 struct Waiting<'a>(&'a AtomicUsize);
 
 impl Drop for Waiting<'_> {
@@ -499,7 +499,7 @@ mod tests {
         assert!(!first.is_over());
         let _few = others.take(3 << 20);
         assert!(!first.is_over() && !others.is_over());
-        // Answers are taken, and never refused; who does not read them is told to wait.
+        // Answers are taken, and never refused; a caller that does not read them is told to wait.
         let _answers = first.take(16 << 20);
         assert!(first.is_over() && !others.is_over());
     }
@@ -533,7 +533,7 @@ mod tests {
     }
 
     #[test]
-    fn accounts_of_one_owner_are_one() {
+    fn accounts_of_one_payer_are_one() {
         let budget = Budget::new(300);
         let held = budget.account("a").try_reserve(200).unwrap();
         assert!(budget.account("a").try_reserve(1).is_err());

@@ -1,7 +1,7 @@
-//! One running request: its deadline, its panic fence, its exactly one response.
+//! A running request: its deadline, its fence against panics, and its single response.
 //!
-//! The reply stream owns the handler's future. Nothing is spawned and no channel is made: polling the stream runs the
-//! handler, dropping it drops the handler.
+//! The reply stream owns the handler's future, without a task or a channel: polling the stream runs the handler, and dropping
+//! the stream drops the handler.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -37,10 +37,10 @@ use crate::{
     service::Source,
 };
 
-/// A handler at work.
+/// The future of a running handler.
 pub(crate) type Work = Pin<Box<dyn Future<Output = Result<Payload, ToolError>> + Send>>;
 
-/// What a running handler's `Cx` and its reply stream share.
+/// The state that a running handler's `Cx` and its reply stream share.
 pub(crate) struct Call {
     pub(crate) request: Request,
     pub(crate) engine: Arc<Engine>,
@@ -52,7 +52,7 @@ pub(crate) struct Call {
     cancellation: Notify,
     /// Set by `Cx::detach`: the reply stream hands the work over to the task store.
     pub(crate) wants_task: AtomicBool,
-    /// When it began, if somebody reads the log.
+    /// The start of the call, if somebody reads the log.
     began: Option<Instant>,
 }
 
@@ -97,7 +97,7 @@ impl Call {
         self.cancellation.notify_waiters();
     }
 
-    /// The outcome, or the error the peer program is to see.
+    /// Turns the handler's result into the outcome, or into the error that the peer program gets.
     pub(crate) fn settle(&self, result: Result<Payload, ToolError>) -> Result<Outcome, RpcError> {
         let payload = match result {
             Ok(Payload::CallTool(mut result)) => {
@@ -130,7 +130,7 @@ impl Call {
         }
     }
 
-    /// The answer that asks for what is missing. Whom and what it is for is sealed into it.
+    /// Makes the answer that asks for the missing input. Its sealed state names the caller and the request.
     fn input_required(&self) -> Result<Payload, RpcError> {
         let Engine { sealer, limits, .. } = &*self.engine;
         let seal = |carried: &_| sealer.seal(carried, &Subject::of(&self.request), limits);
@@ -138,7 +138,7 @@ impl Call {
         Ok(Payload::InputRequired(required))
     }
 
-    /// What the handler put into the `_meta` of its result.
+    /// The members that the handler put into the `_meta` of its result.
     fn take_meta(&self) -> Option<wire::Meta> {
         self.meta
             .lock()
@@ -146,7 +146,7 @@ impl Call {
             .take()
     }
 
-    /// How it ended.
+    /// Turns the handler's result into the response, and writes the end of the call to the log.
     fn respond(&self, result: Result<Payload, ToolError>) -> Result<Outcome, RpcError> {
         let settled = self.settle(result);
         match &settled {
@@ -160,18 +160,18 @@ impl Call {
 /// The reply stream of a request that a handler answers.
 pub(crate) struct RunningCall {
     call: Arc<Call>,
-    /// `None` once it has ended or was handed over.
+    /// `None` once the work has ended or was handed over.
     work: Option<Work>,
     deadline: Duration,
-    /// Does it change nothing?
+    /// Whether the work changes nothing.
     harmless: bool,
     /// Armed when the first poll did not finish the work.
     alarm: Option<Pin<Box<Sleep>>>,
-    /// Armed when progress came too soon after the last.
+    /// Armed when progress came too soon after the last report.
     tick: Option<Pin<Box<Sleep>>>,
-    /// Held back until everything said before it is sent.
+    /// The response, held back until everything before it is sent.
     response: Option<Result<Outcome, RpcError>>,
-    /// The memory of a large one that is held back.
+    /// The memory of a large response that is held back.
     counted: Option<Reservation>,
 }
 
@@ -199,14 +199,16 @@ impl RunningCall {
                 return Poll::Ready(self.call.respond(result));
             }
             Poll::Pending if self.call.wants_task.swap(false, Ordering::AcqRel) => {
-                return Poll::Ready(self.hand_over());
+                if let Some(response) = self.hand_over() {
+                    return Poll::Ready(response);
+                }
             }
             Poll::Pending => {}
         }
         self.poll_alarm(cx)
     }
 
-    /// The answer to a request that took too long.
+    /// Waits for the deadline, and then returns the error of a request that took too long.
     fn poll_alarm(&mut self, cx: &mut Context<'_>) -> Poll<Result<Outcome, RpcError>> {
         let alarm = self
             .alarm
@@ -220,7 +222,7 @@ impl RunningCall {
             alarm.set(sleep(self.deadline));
             ready!(alarm.as_mut().poll(cx));
         }
-        // What the handler holds may panic as it is dropped; that costs nothing more than the answer it costs anyway.
+        // The values of the handler may panic when they are dropped. The call has no answer then, as it has none anyway.
         let work = self.work.take();
         let _ = catch_unwind(AssertUnwindSafe(|| drop(work)));
         self.call.cancel();
@@ -234,14 +236,19 @@ impl RunningCall {
         Poll::Ready(Err(error))
     }
 
-    /// From now on the task store drives the work, and the client holds a handle.
-    fn hand_over(&mut self) -> Result<Outcome, RpcError> {
-        let Some(work) = self.work.take() else {
-            unreachable!("only polled work asks to be handed over")
-        };
-        let task = self.call.engine.tasks.adopt(&self.call, work);
-        let task = task.map(|task| Payload::TaskCreated(Box::new(task)));
-        self.call.respond(task.map_err(ToolError::rpc))
+    /// From now on the task store drives the work, and the client holds a handle. `None`: the last place for a task has just gone to
+    /// another call, and this one goes on as a call.
+    fn hand_over(&mut self) -> Option<Result<Outcome, RpcError>> {
+        match self.call.engine.tasks.adopt(&self.call, self.work.take()?) {
+            Ok(task) => {
+                let created = Payload::TaskCreated(Box::new(task));
+                Some(self.call.respond(Ok(created)))
+            }
+            Err(work) => {
+                self.work = Some(work);
+                None
+            }
+        }
     }
 
     /// Counts a large answer that is held back: its client may not be reading.
@@ -263,7 +270,8 @@ impl Source for RunningCall {
             match self.poll_work(cx) {
                 Poll::Ready(response) => self.response = Some(response),
                 Poll::Pending if self.work.is_none() => return Poll::Ready(None),
-                // Another thread may speak at any time from here on: register first, look second.
+                // From here on another thread may push a reply at any time: so the waker is registered before the outbox is
+                // read.
                 Poll::Pending => self.call.outbox.register(cx.waker()),
             }
         }
@@ -306,7 +314,7 @@ impl Source for RunningCall {
 
 impl Drop for RunningCall {
     fn drop(&mut self) {
-        // Only work that is still here is stopped; what was handed over belongs to the task store.
+        // Only work that is still here is stopped. Work that was handed over belongs to the task store.
         if self.work.take().is_some() {
             self.call.log(&"cancelled");
             self.call.cancel();
@@ -314,8 +322,8 @@ impl Drop for RunningCall {
     }
 }
 
-/// Polls a handler; a panic becomes an error that names an incident in the log and tells the peer nothing else. A handler that
-/// blocks is told in the log: other calls wait for its thread.
+/// Polls a handler. A panic becomes an error that names an incident in the log, and tells the peer nothing else. A handler that
+/// blocks is reported in the log: other calls wait for its thread.
 pub(crate) fn poll_fenced(
     work: &mut Work,
     call: &Call,
@@ -332,10 +340,10 @@ pub(crate) fn poll_fenced(
     polled.unwrap_or_else(|panic| Poll::Ready(Err(ToolError::rpc(incident(&*panic)))))
 }
 
-/// A handler that runs for so long without an `.await` blocks its thread.
+/// A handler that runs for this long without an `.await` blocks its thread.
 const LONG: Duration = Duration::from_secs(1);
 
-/// Errors repeat arguments, and arguments may be long: no more of one is told than a model would read.
+/// Shortens the text of an error to a length that a model reads. Errors repeat arguments, and arguments may be long.
 fn shortened(text: String) -> String {
     if text.len() <= ERROR_BYTES {
         return text;

@@ -47,25 +47,25 @@ struct Inner<H: ?Sized> {
     /// The identity at this moment, for callers whose role may change.
     renewed: Option<watch::Receiver<Arc<Identity>>>,
     extensions: Extensions,
-    /// True once it is gone for good.
+    /// True once the caller is gone for good.
     gone: Option<watch::Receiver<bool>>,
     process: Option<Process>,
-    /// None where requests come one by one, as over HTTP.
+    /// `None` where every request comes alone, as over HTTP.
     connection: Option<Arc<Connection>>,
     workplace: Option<Arc<Workplace>>,
-    /// Whom it says that it acts for.
+    /// The name of the party that the caller acts for, if the caller says so.
     beneficiary: Option<Arc<str>>,
     headers: H,
 }
 
-/// A connection that a caller comes on for as long as it lasts.
+/// A connection of a caller. It stays open for as long as it lasts.
 struct Connection {
     name: String,
-    /// Dropped with the last who knows the caller.
+    /// Dropped with the last clone of the caller.
     open: watch::Sender<()>,
 }
 
-/// How a request came.
+/// The way on which a request came.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Transport {
@@ -99,7 +99,7 @@ impl Connection {
 }
 
 impl Caller {
-    /// Makes a caller on this transport, of whom nothing else is known.
+    /// Makes a caller on this transport. Nothing else is known about the caller.
     pub fn new(transport: Transport) -> Self {
         Self::with(transport, None, NoHeaders)
     }
@@ -227,8 +227,8 @@ impl Caller {
         self.changed(|caller| caller.extensions.insert(value))
     }
 
-    /// The same caller, now acting for one of its own callers, whom it calls by this name. What it does so belongs to the two
-    /// together: not to others it acts for, and not to itself. The name gives it no right that it does not have without.
+    /// The same caller, now acting for one of its own callers, which it calls by this name. Everything that it creates then
+    /// belongs to the two together: not to others that it acts for, and not to itself. The name gives no further rights.
     pub(crate) fn acting_for(self, name: &str) -> Self {
         self.changed(|caller| caller.beneficiary = Some(name.into()))
     }
@@ -303,7 +303,7 @@ impl Caller {
             let Some(mut gone) = gone else {
                 return std::future::pending().await;
             };
-            // An error means that the connection dropped its end of the channel: the peer is gone, too.
+            // An error means that the sender is gone, so the caller is gone, too.
             let _ = gone.wait_for(|gone| *gone).await;
         }
     }
@@ -323,7 +323,7 @@ impl Caller {
             let Some(mut open) = open else {
                 return std::future::pending().await;
             };
-            // Nothing is ever sent.
+            // Nothing is ever sent: `changed` returns when the sender is dropped.
             let _ = open.changed().await;
         }
     }
@@ -386,7 +386,7 @@ impl Caller {
         own.or_else(|| carried()?.downcast_ref())
     }
 
-    /// The fields themselves, on transports that have them.
+    /// The header fields, on transports that have them.
     pub(crate) fn headers(&self) -> Option<&dyn Headers> {
         (self.0.transport == Transport::Http).then_some(&self.0.headers)
     }
@@ -404,7 +404,7 @@ impl Caller {
     pub fn owner(&self) -> Cow<'static, str> {
         let payer = self.payer();
         match self.beneficiary() {
-            // The length keeps the two apart, whatever they are.
+            // The length separates the name from the payer, whatever characters they have.
             Some(name) => format!("{FOR}{}:{name}/{payer}", name.len()).into(),
             None => payer,
         }
@@ -450,13 +450,13 @@ impl Inner<Same> {
     }
 }
 
-/// What owners that act for somebody begin with. No other owner does.
+/// The beginning of the owners that act for somebody. No other owner begins so.
 const FOR: &str = "for:";
 
-/// A token that came without any header.
+/// A token that the caller shows without a header.
 struct Shown(Box<str>);
 
-/// The headers of another caller.
+/// The headers of another caller, taken over.
 struct Same(Caller);
 
 impl Headers for Same {
@@ -531,7 +531,7 @@ mod tests {
         assert_eq!(apart.len(), owners.len(), "{owners:?}");
     }
 
-    // Jobs and changes of files are found by these words, by servers of later versions, too.
+    // Jobs and changes of files are found by these words, also by later versions of the server.
     #[test]
     fn owners_without_a_role_are_written_as_they_always_were() {
         let http = || Caller::new(Transport::Http);

@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Now, in ISO 8601, UTC, to the millisecond.
+/// Returns the present time in ISO 8601, UTC, to the millisecond.
 pub(crate) fn now() -> String {
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -10,7 +10,7 @@ pub(crate) fn now() -> String {
     format(since.as_secs(), since.subsec_millis())
 }
 
-/// Now, in microseconds since 1970.
+/// Returns the present time in microseconds since 1970.
 pub(crate) fn micros() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| {
@@ -25,7 +25,7 @@ fn format(seconds: u64, millis: u32) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
 }
 
-/// The date of a day since 1970-01-01, counting years from March so that the leap day comes last.
+/// Returns the date of a day since 1970-01-01. Counts years from March, so that the leap day comes last.
 fn civil(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468;
     let (era, day_of_era) = (days / 146_097, days % 146_097);

@@ -43,7 +43,7 @@ pub trait Completer<S, Shape>: Send + Sync + 'static {
     fn erase(self) -> Erased<S>;
 }
 
-/// A completer whose types nobody needs to know any more.
+/// A completer without its types.
 #[doc(hidden)]
 pub struct Erased<S>(Unbound<S, Completing, Vec<String>>);
 
@@ -63,12 +63,12 @@ where
     }
 }
 
-/// A type that a function of suggestions can return.
+/// A type that a completer can return.
 pub trait Suggestions: Send {
-    /// The values.
+    /// Returns the values.
     ///
     /// # Errors
-    /// There are none to be had.
+    /// The completer failed.
     fn into_values(self) -> ToolResult<Vec<String>>;
 }
 
@@ -84,7 +84,7 @@ impl<E: Into<ToolError> + Send> Suggestions for Result<Vec<String>, E> {
     }
 }
 
-/// The completers of one prompt or template, by argument, still waiting for their state.
+/// The completers of one prompt or template, by argument, before they have their state.
 pub(crate) struct Unfinished<S>(Vec<(String, Erased<S>)>);
 
 impl<S> Default for Unfinished<S> {
@@ -120,7 +120,7 @@ impl Completions {
         self.0.is_empty()
     }
 
-    /// The suggestions; none where nobody makes any.
+    /// Returns the suggestions. An argument without a completer has none.
     pub(crate) async fn complete(
         &self,
         name: &str,

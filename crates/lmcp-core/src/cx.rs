@@ -213,7 +213,7 @@ impl Cx {
         let place = self.0.engine.steps.enter(&self.caller().payer()).await;
         let run = move || {
             let result = step();
-            // The place is the thread's, whether or not somebody still waits for the result.
+            // The thread occupies the place until the step ends, even if nobody waits for the result any more.
             drop(place);
             result
         };
@@ -410,7 +410,7 @@ impl Cx {
     ) -> ToolResult<T> {
         let (done, result) = tokio::sync::oneshot::channel();
         self.0.engine.spawned.spawn(async move {
-            // Nobody waiting any more is the very case this is for.
+            // The send fails if nobody waits any more. The step has run to its end all the same.
             let _ = done.send(step.await);
         });
         result.await.map_err(|_| ToolError::new("the step failed"))
@@ -447,7 +447,7 @@ impl Cx {
         }
         self.0.wants_task.store(true, Ordering::Release);
         let mut yielded = false;
-        // One turn of the loop: the reply stream sees the wish and hands the future over; the task store polls on.
+        // Yields once: the reply stream sees the flag and hands the future over, and the task store polls it from then on.
         std::future::poll_fn(|cx| {
             if std::mem::replace(&mut yielded, true) {
                 return Poll::Ready(());

@@ -1,7 +1,7 @@
-//! [`Deadlines`]: how long many calls may wait, with one timer for all of them.
+//! [`Deadlines`]: the deadlines of many calls, with one timer for all of them.
 //!
-//! A timer of the runtime costs as much as a short call: whenever one is to end before all others, the runtime wakes itself.
-//! Calls of one kind mostly have the same time, so the timer that runs for the first of them does for those behind it.
+//! A timer of the runtime costs as much as a short call: whenever a new timer is the next to fire, the runtime wakes itself.
+//! Calls of one kind mostly have the same time limit, so the timer for the first of them also serves the later ones.
 
 use std::{
     collections::BTreeMap,
@@ -26,9 +26,9 @@ pub struct Deadlines(Arc<Inner>);
 #[derive(Default)]
 struct Inner {
     waits: Mutex<Waits>,
-    /// Something ends before what the timer runs for.
+    /// Notified when a new deadline is earlier than the time that the timer waits for.
     earlier: Arc<Notify>,
-    /// The timer, while anybody waits.
+    /// The task of the timer, while any call waits.
     timer: Tasks,
 }
 
@@ -67,7 +67,7 @@ impl Deadlines {
 }
 
 impl Inner {
-    /// Wakes whoever has waited long enough. Returns when the next has.
+    /// Wakes the calls whose time is over. Returns the time of the next deadline.
     fn expire(&self) -> Option<Instant> {
         let mut waits = self.lock();
         let rest = waits.all.split_off(&(Instant::now(), u64::MAX));
@@ -93,9 +93,9 @@ impl fmt::Debug for Deadlines {
 /// The wait of one call: a future that ends at its time.
 #[derive(Debug)]
 pub struct Deadline {
-    /// `None`: never.
+    /// `None`: the time never comes.
     at: Option<Instant>,
-    /// Its place among those that end at the same moment, once it is waited for.
+    /// Tells deadlines of the same moment apart. Set by the first poll.
     number: Option<u64>,
     deadlines: Deadlines,
 }
@@ -147,7 +147,7 @@ impl Drop for Deadline {
     }
 }
 
-/// The task of the timer. It may be dropped with its runtime: the next who waits then starts another.
+/// The task of the timer. If the task is dropped with its runtime, the next call that waits starts another.
 struct Timer(Weak<Inner>);
 
 impl Drop for Timer {
@@ -166,7 +166,7 @@ async fn run(mut timer: Timer) {
             return;
         };
         let earlier = Arc::clone(&inner.earlier);
-        // It keeps nothing alive while it waits.
+        // The timer keeps nothing alive while it waits.
         drop(inner);
         tokio::select! {
             () = sleep_until(next) => {}

@@ -95,7 +95,7 @@ impl Engine {
             return Err(RpcError::method_not_found(request.method()));
         }
         match &*request.method {
-            // A call is checked against its tool, headers and tasks among them, before its `_meta`.
+            // A call is checked against its tool, and against headers and tasks, before its `_meta`.
             request::TOOLS_CALL => return self.call_tool(request),
             _ => check_offered(&request)?,
         }
@@ -117,7 +117,7 @@ impl Engine {
         }
     }
 
-    /// Is this method there? What never was on offer has none.
+    /// Whether the server has this method. The method of a kind that the server never offered does not exist.
     fn offers(&self, request: &Request) -> bool {
         let catalog = self.catalog();
         match &*request.method {
@@ -138,7 +138,8 @@ impl Engine {
         }
     }
 
-    /// What the server is. A handshake asks the same; what it settled on is in the session.
+    /// Answers with the description of the server. A handshake asks for the same; the revision that it agreed on is in the
+    /// session.
     fn discover(&self, request: &Request) -> Replies {
         let mut discovery = Discovery::new(self.catalog().capabilities());
         discovery.instructions = self
@@ -160,7 +161,7 @@ impl Engine {
             visibility: self.visibility(request),
             forms: self.forms,
         };
-        // What depends on the caller is for it alone.
+        // A list that depends on the caller may be cached for this caller only.
         let mut cache = self.list_cache;
         let is_common = catalog.is_common(request.method(), wanted.visibility);
         if !(wanted.structured && is_common) {
@@ -187,14 +188,11 @@ impl Engine {
             return Err(RpcError::invalid_params("`arguments` must be an object"));
         }
         let mut arguments = tool.read_arguments(arguments);
-        check_call(&request, &tool, arguments.as_ref().ok())?;
+        self.check_call(&request, &tool, arguments.as_ref().ok())?;
         // What takes long is done here, where nobody else waits for it.
         let checked = is_long(&request.message);
         if checked {
             arguments = arguments.and_then(|arguments| tool.check_arguments(arguments));
-        }
-        if tool.task == TaskUse::Required && request.has_tasks() {
-            self.tasks.expect_room(&request.caller, &self.limits)?;
         }
         let asking = self.resume(&request)?;
         let deadline = tool.deadline.unwrap_or(self.limits.deadline);
@@ -216,6 +214,30 @@ impl Engine {
         )))
     }
 
+    /// As [`check_offered`] for a call, in the specification's order: headers that repeat arguments, what the client must know, `_meta`;
+    /// then whether there is room for a task that it must become.
+    fn check_call(
+        &self,
+        request: &Request,
+        tool: &CheckedTool,
+        arguments: Option<&Value>,
+    ) -> Result<(), RpcError> {
+        let alone = request.session().is_none();
+        let headers = request.caller().headers().filter(|_| alone);
+        if let (Some(headers), Some(arguments)) = (headers, arguments) {
+            mirror::check_params(headers, &tool.mirrored, arguments)?;
+        }
+        let needs_task = tool.task == TaskUse::Required && request.has_tasks();
+        if needs_task {
+            request.expect_tasks()?;
+        }
+        request.check_flaw()?;
+        if needs_task {
+            self.tasks.expect_room(&request.caller, &self.limits)?;
+        }
+        Ok(())
+    }
+
     fn read_resource(self: &Arc<Self>, request: Request) -> Routed {
         let uri = request.target()?.into_owned();
         let visibility = self.visibility(&request);
@@ -235,7 +257,8 @@ impl Engine {
         }))
     }
 
-    /// Reads a resource for the caller of a request and throws the contents away: a result says that it may be read.
+    /// Reads a resource for the caller of a request, and throws the contents away. A result means that the caller may read the
+    /// resource.
     pub(crate) fn try_read(self: &Arc<Self>, uri: &str, request: &Request) -> Replies {
         let visibility = self.visibility(request);
         let Some((resource, variables)) = self.catalog().find_visible(uri, visibility) else {
@@ -339,7 +362,7 @@ impl Engine {
 
     fn resume(&self, request: &Request) -> Result<Asking, RpcError> {
         if request.session.is_some() {
-            // Here a question waits for its answer; nothing is ever brought along.
+            // In a session the handler waits for the answer to a question, so a request never carries answers.
             return Ok(Asking::default());
         }
         Asking::resume(request, &self.sealer)
@@ -353,7 +376,7 @@ impl Engine {
     ) -> Replies {
         let call = Call::new(request, Arc::clone(self), asking);
         let work = work(Cx(Arc::clone(&call)));
-        // Reading, prompts and completion change nothing.
+        // Resources, prompts and completions change nothing.
         Replies::from_source(RunningCall::new(call, work, self.limits.deadline, true))
     }
 
@@ -380,7 +403,7 @@ impl Service for Handle {
     }
 }
 
-/// An engine without its layers: what is behind the last of them.
+/// An engine without its layers: the service behind the last layer.
 struct Dispatcher(Arc<Engine>);
 
 impl Service for Dispatcher {
@@ -393,26 +416,9 @@ fn suggested(values: Result<Vec<String>, ToolError>) -> Result<Payload, ToolErro
     Ok(Payload::Complete(CompleteResult::new(values?)))
 }
 
-/// The checks that come after the question whether a method is offered; those before are made where a request is admitted.
+/// Checks a request after it is clear that the method is offered. The earlier checks are made when a request is admitted.
 fn check_offered(request: &Request) -> Result<(), RpcError> {
     if request.method().starts_with("tasks/") {
-        request.expect_tasks()?;
-    }
-    request.check_flaw()
-}
-
-/// The same of a call, in the specification's order: headers that repeat arguments, what the client must know, `_meta`.
-fn check_call(
-    request: &Request,
-    tool: &CheckedTool,
-    arguments: Option<&Value>,
-) -> Result<(), RpcError> {
-    let alone = request.session().is_none();
-    let headers = request.caller().headers().filter(|_| alone);
-    if let (Some(headers), Some(arguments)) = (headers, arguments) {
-        mirror::check_params(headers, &tool.mirrored, arguments)?;
-    }
-    if tool.task == TaskUse::Required && request.has_tasks() {
         request.expect_tasks()?;
     }
     request.check_flaw()

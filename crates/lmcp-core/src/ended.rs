@@ -1,4 +1,4 @@
-//! [`Replies::on_end`]: a function that hears how a request ended, while its replies pass by.
+//! [`Replies::on_end`]: calls a function when a request has ended, and passes the replies on.
 
 use std::task::{Context, Poll};
 
@@ -23,8 +23,7 @@ pub enum Ended<'a> {
 }
 
 impl Replies {
-    /// Calls this function once, when the replies end. Progress and questions pass as before. This is how a [layer](crate::Server::layer)
-    /// measures or counts requests:
+    /// Calls this function once, when the replies end. Progress and questions pass as before.
     ///
     /// This is how a [layer](crate::Server::layer) measures or counts requests:
     ///
@@ -60,7 +59,7 @@ impl Replies {
     }
 }
 
-/// Replies whose end is still to be told.
+/// Replies whose end has not been told yet.
 struct Telling<F: FnOnce(Ended<'_>)> {
     replies: Replies,
     /// Taken when the end has been told.

@@ -1,10 +1,10 @@
-//! [`Endpoint`]: a service with what transports need to serve it. [`Endpoint::start`] is the one place where a request meets the
-//! service, and its replies meet the encoder: they come out as [`Messages`].
+//! [`Endpoint`]: a service, and everything that transports need to serve it. [`Endpoint::start`] is the only place where a
+//! request is given to the service and its replies are given to the encoder. They come out as [`Messages`].
 
 use std::{
     fmt,
     future::poll_fn,
-    sync::{Arc, atomic::Ordering},
+    sync::Arc,
     task::{Context, Poll, ready},
 };
 
@@ -21,6 +21,7 @@ use crate::{
     reply::Reply,
     request::Request,
     service::{Replies, Service},
+    serving::{Served, Serving},
     session::SessionKey,
     span,
 };
@@ -31,14 +32,16 @@ pub trait Transport: Send {
     fn serve(self, endpoint: Endpoint) -> impl Future<Output = Result<(), Error>> + Send;
 }
 
-/// Any [`Service`], with what transports need to serve it: limits, memory, the key of its sessions, and the checks of who connects. A
-/// [`Handle`](crate::Handle) makes its own. Cheap to clone.
+/// Any [`Service`], with everything that transports need to serve it: limits, memory, the key of its sessions, and the checks
+/// of who connects.
 ///
 /// A [`Handle`](crate::Handle) makes its own. Cheap to clone.
 #[derive(Clone)]
 pub struct Endpoint {
     service: Arc<dyn Service>,
     premises: Arc<Premises>,
+    /// The transport that serves it, which this was given to.
+    serving: Option<Arc<Serving>>,
 }
 
 impl Endpoint {
@@ -53,7 +56,11 @@ impl Endpoint {
     }
 
     pub(crate) fn at(service: Arc<dyn Service>, premises: Arc<Premises>) -> Self {
-        Self { service, premises }
+        Self {
+            service,
+            premises,
+            serving: None,
+        }
     }
 
     /// Makes an endpoint for another service, with the same limits, memory and checks.
@@ -67,11 +74,12 @@ impl Endpoint {
     /// # Errors
     /// The transport failed.
     pub async fn serve(&self, transport: impl Transport) -> Result<(), Error> {
-        self.premises.serving.fetch_add(1, Ordering::AcqRel);
-        let served = Serving(&self.premises);
-        let result = transport.serve(self.clone()).await;
-        drop(served);
-        result
+        let served = Served::begin(&self.premises.transports, &self.service);
+        let endpoint = Self {
+            serving: Some(Arc::clone(served.serving())),
+            ..self.clone()
+        };
+        transport.serve(endpoint).await
     }
 
     /// Starts to answer a request. The messages are in the revision of the request, and its client can read every one.
@@ -101,17 +109,17 @@ impl Endpoint {
     /// Checks that the remote server that the service stands for answers.
     ///
     /// # Errors
-    /// It is not.
+    /// The server does not answer.
     pub async fn ping(&self) -> Result<(), RpcError> {
         self.service.ping().await
     }
 
-    /// A transport that stops says so while its connections still can be written to: if it is the last one, the service
-    /// closes.
+    /// Tells the service that a transport stops, while its connections can still be written to. If the transport is the last
+    /// one, the service closes.
     #[doc(hidden)]
     pub fn transport_stops(&self) {
-        if self.premises.serving.load(Ordering::Acquire) <= 1 {
-            self.service.close();
+        if let Some(serving) = &self.serving {
+            serving.stop();
         }
     }
 
@@ -130,38 +138,38 @@ impl Endpoint {
         &self.premises.budget
     }
 
-    /// Signs the ids of sessions.
+    /// The key that signs the ids of sessions.
     #[doc(hidden)]
     pub fn session_key(&self) -> &SessionKey {
         &self.premises.session_key
     }
 
-    /// How many questions wait for an answer: of this owner, and of all.
+    /// Returns how many questions wait for an answer: those of this owner, and all.
     #[doc(hidden)]
-    pub fn waiting_questions(&self, owner: &str) -> (usize, usize) {
+    pub fn waiting_questions(&self, payer: &str) -> (usize, usize) {
         let questions = &self.premises.questions;
         match questions.used() {
-            // Hardly anybody is ever asked.
+            // The common case: hardly any client is ever asked.
             0 => (0, 0),
-            all => (questions.account(owner).used(), all),
+            all => (questions.account(payer).used(), all),
         }
     }
 
-    /// May this process connect?
+    /// Checks whether this process may connect.
     pub(crate) fn admits(&self, peer: &Peer) -> Result<(), RpcError> {
         self.premises.admits(peer)
     }
 
-    /// Is anything asked about TCP connections from this machine?
+    /// Whether TCP connections from this machine are checked.
     #[doc(hidden)]
     pub fn checks_local_peers(&self) -> bool {
         self.premises.checks_local_peers()
     }
 
-    /// May this peer connect over TCP?
+    /// Checks whether this peer may connect over TCP.
     ///
     /// # Errors
-    /// It may not. An internal error: that cannot be told now.
+    /// The peer may not connect. An internal error means that this cannot be decided now.
     #[doc(hidden)]
     pub async fn admits_local(&self, peer: LocalPeer) -> Result<(), RpcError> {
         self.premises.admits_local(peer).await
@@ -174,19 +182,8 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-/// Counts a transport for as long as it serves.
-struct Serving<'a>(&'a Premises);
-
-impl Drop for Serving<'_> {
-    fn drop(&mut self) {
-        self.0.serving.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
 /// The answer to one request, encoded: any number of notifications and questions, then one response. The work goes on while the next
 /// message is awaited. Dropping this value stops the work at its next `.await`.
-///
-/// Whoever holds it drives the work, and dropping it stops the work at its next `.await`.
 pub struct Messages(Inner);
 
 #[expect(
@@ -194,18 +191,18 @@ pub struct Messages(Inner);
     reason = "a box would be one more allocation for every call that is not answered at once"
 )]
 enum Inner {
-    /// The response alone, or nothing.
+    /// Only the response, or nothing.
     Ready(Option<Message>),
     Unfinished(Unfinished),
 }
 
-/// Work that is not done, or has more to say than its response.
+/// Work that has not ended, or that sends more than its response.
 struct Unfinished {
-    /// Taken out to be looked at.
+    /// A message that was put back.
     next: Option<Message>,
     replies: Replies,
     encoder: Encoder,
-    /// The response has been given: nothing may follow it.
+    /// The response was handed out: nothing may follow it.
     ended: bool,
 }
 
@@ -215,7 +212,7 @@ impl Messages {
         Self(Inner::Ready(Some(message)))
     }
 
-    /// The replies of a service, as this encoder writes them.
+    /// Encodes the replies of a service.
     fn new(mut replies: Replies, mut encoder: Encoder) -> Self {
         let done = replies.take_ready();
         let next = done.and_then(|done| encoder.encode(done));
@@ -279,7 +276,7 @@ impl Messages {
         }
     }
 
-    /// The response, if the first turn of the work brings it and nothing is said before.
+    /// The response, if the first turn of the work brings it and no other message comes before.
     pub(crate) fn at_once(&mut self, cx: &mut Context<'_>) -> Option<Message> {
         match self.poll_next(cx) {
             Poll::Ready(Some(message)) if message.is_response() => Some(message),
@@ -340,7 +337,7 @@ impl Unfinished {
                 // A request gets one response, whatever a service does.
                 Reply::Done(Err(RpcError::internal("the service gave no answer")))
             });
-            // What this client cannot be told is left out.
+            // A reply that this client cannot be sent is left out.
             if let Some(message) = self.encoder.encode(reply) {
                 return Poll::Ready(message);
             }

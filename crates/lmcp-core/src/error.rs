@@ -1,4 +1,4 @@
-//! Two errors for two readers: [`ToolError`] for the model, [`Error`] for whoever runs the server.
+//! Two errors for two readers: [`ToolError`] for the model, [`Error`] for the operator of the server.
 //!
 //! The third, `wire::RpcError` for the peer program, lives with its codes in `lmcp-wire`.
 
@@ -9,7 +9,8 @@ use lmcp_wire as wire;
 /// The result of a handler that can fail.
 pub type ToolResult<T> = Result<T, ToolError>;
 
-/// Why a handler failed. Every error becomes one with `?`: those of libraries, `Box<dyn Error>`, `anyhow::Error`, and plain text.
+/// Why a handler failed. Every error becomes one with `?`: those of libraries, `Box<dyn Error + Send + Sync>`,
+/// `anyhow::Error`, and plain text.
 ///
 /// The model reads the text, in a result with `isError: true`: say what failed, with which value, and what to try instead. An error
 /// that comes through `?` is told with all its causes.
@@ -47,18 +48,18 @@ pub struct ToolError(Box<Failure>);
 
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Told to the model.
+    /// An error that the model reads.
     Message {
         text: Cow<'static, str>,
         hint: Option<Cow<'static, str>>,
     },
     /// Not a failure: questions were put to the client, and the handler runs again once they are answered.
     NeedsInput,
-    /// The client cannot be asked what must be asked.
+    /// The client lacks a capability that a question needs.
     MissingCapability(Box<wire::ClientCapabilities>),
-    /// There is no such thing (resources).
+    /// The resource does not exist.
     NotFound,
-    /// Told to the peer program.
+    /// An error that the client program gets.
     Rpc(wire::RpcError),
 }
 
@@ -121,7 +122,7 @@ impl ToolError {
         matches!(*self.0, Failure::MissingCapability(_))
     }
 
-    /// The same failure; where it is *not found*, the error that says what.
+    /// Replaces *not found* by the error that names the resource. Any other failure stays the same.
     pub(crate) fn at(self, not_found: impl FnOnce() -> wire::RpcError) -> Self {
         if matches!(*self.0, Failure::NotFound) {
             Self::rpc(not_found())
@@ -163,14 +164,15 @@ impl fmt::Display for ToolError {
     }
 }
 
-// Through a box, and not from `E: StdError`: a box of an error is no error itself, and neither is `anyhow::Error`.
+// Every error that fits in a box is accepted, not only `E: StdError`: a box of an error is no error itself, and neither is
+// `anyhow::Error`.
 impl<E: Into<Box<dyn StdError + Send + Sync>>> From<E> for ToolError {
     fn from(err: E) -> Self {
         Self::new(chain(&*err.into()))
     }
 }
 
-/// The words for a model whose client cannot be asked what must be asked.
+/// Writes the words for a model whose client cannot be asked.
 pub(crate) fn unaskable(needed: &wire::ClientCapabilities) -> String {
     let (mut whom, mut lacks) = (Vec::new(), Vec::new());
     if let Some(form) = &needed.elicitation {
@@ -200,14 +202,14 @@ pub(crate) fn unaskable(needed: &wire::ClientCapabilities) -> String {
     format!("this must ask {whom} first, and this client cannot ask: it lacks {lacks}")
 }
 
-/// There is no resource at a URI. Each revision has its own code for it, which is found where the error is encoded.
+/// Makes the error of a URI without a resource. Each revision has its own code for it, which the encoder sets.
 pub(crate) fn no_resource(uri: &str) -> wire::RpcError {
     let words = format!("there is no resource `{}`", wire::name::Beginning(uri));
     let error = wire::RpcError::new(wire::error::RESOURCE_NOT_FOUND, words);
     error.with_data(serde_json::json!({ "uri": uri }))
 }
 
-/// An error and its causes on one line.
+/// Writes an error and its causes on one line.
 pub fn chain(err: &dyn StdError) -> String {
     let mut text = err.to_string();
     let mut cause = err.source();
@@ -218,7 +220,7 @@ pub fn chain(err: &dyn StdError) -> String {
     text
 }
 
-/// Why a server could not start or go on: for whoever runs it.
+/// Why a server could not start or go on. The operator of the server reads it.
 ///
 /// `Debug` writes the words and every cause, because Rust prints the error of `main` with it:
 ///
@@ -275,7 +277,7 @@ impl fmt::Display for Error {
     }
 }
 
-/// The words and every cause: the return value of `main` is printed so.
+/// Writes the words and every cause, because Rust prints the error of `main` with it.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&chain(self))

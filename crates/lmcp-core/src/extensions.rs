@@ -1,4 +1,4 @@
-//! Values that travel with a request, found by their type: filled by layers and by middleware around a transport.
+//! Values that travel with a request and are found by their type. Layers, and middleware around a transport, add them.
 
 use std::{
     any::{Any, TypeId},
@@ -9,12 +9,12 @@ use std::{
 
 type Value = Arc<dyn Any + Send + Sync>;
 
-/// One value per type. Empty ones cost nothing, and clones share what they hold.
+/// Holds one value per type. An empty set costs nothing, and clones share the values.
 #[derive(Clone, Default)]
 pub(crate) struct Extensions(Option<Arc<HashMap<TypeId, Value>>>);
 
 impl Extensions {
-    /// Keeps a value, instead of the one of its type that there was.
+    /// Adds a value, and replaces the earlier value of its type.
     pub(crate) fn insert<T: Any + Send + Sync>(&mut self, value: T) {
         let values = Arc::make_mut(self.0.get_or_insert_default());
         values.insert(TypeId::of::<T>(), Arc::new(value));

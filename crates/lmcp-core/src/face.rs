@@ -1,4 +1,4 @@
-//! [`Face`]: who a listener is.
+//! [`Face`]: the name and role of a listener.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use tokio::sync::watch;
 
 use crate::{identity::Identity, principal::Principal};
 
-/// Who somebody is, for those who outlive its connection.
+/// The part of a caller that is kept after its connection has closed.
 pub(crate) struct Face {
     pub(crate) principal: Option<Arc<Principal>>,
     pub(crate) identity: Option<Arc<Identity>>,
@@ -18,13 +18,13 @@ impl Face {
         self.identity.as_ref().is_some_and(|known| known.id == id)
     }
 
-    /// Do its credentials carry this name?
+    /// Whether the credentials carry this name.
     pub(crate) fn is_called(&self, name: &str) -> bool {
         let known = self.principal.as_ref();
         known.is_some_and(|known| known.name.as_deref() == Some(name))
     }
 
-    /// Has it this role by now?
+    /// Whether the listener has this role now.
     pub(crate) fn has_role(&self, role: &str) -> bool {
         match &self.renewed {
             Some(renewed) => renewed.borrow().role == role,

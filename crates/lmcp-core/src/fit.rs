@@ -1,8 +1,8 @@
 //! Finds out, without a value, whether a struct can ever be read from named strings.
 //!
-//! [`flaw`] reads the struct from made-up values: zero for a number, the first variant for an enum, empty text. A field that needs a
-//! list or a structure cannot be read, and neither can a struct with a required field that no string is named after. A type that
-//! refuses the made-up values for reasons of its own is given the benefit of the doubt.
+//! [`flaw`] reads the struct from made-up values: zero for a number, the first variant for an enum, empty text. A field that
+//! needs a list or a structure cannot be read, and neither can a struct with a required field that is not among the names. If a
+//! type refuses a made-up value for other reasons, `flaw` assumes that real values fit.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use serde::{
     forward_to_deserialize_any,
 };
 
-/// The reason why strings with these names never become a `T`.
+/// Returns the reason why strings with these names never become a `T`.
 pub(crate) fn flaw<'a, T: DeserializeOwned>(names: impl Iterator<Item = &'a str>) -> Option<Flaw> {
     let made_up = names.map(|name| (name, MadeUp(name)));
     match T::deserialize(MapDeserializer::new(made_up)) {
@@ -33,7 +33,7 @@ pub(crate) enum Flaw {
 #[derive(Debug)]
 enum Tried {
     Flaw(Flaw),
-    /// The type did not like a made-up value, which says nothing about real ones.
+    /// The type refused a made-up value, which says nothing about real ones.
     Unclear,
 }
 
@@ -55,7 +55,7 @@ impl de::Error for Tried {
     }
 }
 
-/// A value for the string of this name.
+/// A made-up value for the string of this name.
 struct MadeUp<'a>(&'a str);
 
 impl<'a> IntoDeserializer<'a, Tried> for MadeUp<'a> {
@@ -143,7 +143,7 @@ impl<'de> Deserializer<'de> for MadeUp<'_> {
         self.structured()
     }
 
-    // Every type of number takes a small one of another type.
+    // Every type of number accepts a small number of another type.
     fn deserialize_u8<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Tried> {
         self.deserialize_u64(visitor)
     }
@@ -220,7 +220,7 @@ mod tests {
     fn a_field_that_no_string_can_fill_is_found() {
         let names = ["name", "number", "ratio", "size", "address"];
         assert_eq!(flaw::<Fine>(names.into_iter()), None);
-        // The last field that is tried refuses an empty text, which says nothing.
+        // The last field refuses an empty text, which says nothing about real values.
         assert_eq!(flaw::<Fine>(["address", "name"].into_iter()), None);
         let missing = flaw::<Fine>(["name", "ratio", "size"].into_iter());
         assert_eq!(missing, Some(Flaw::Missing("number")));

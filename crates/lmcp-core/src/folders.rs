@@ -1,4 +1,4 @@
-//! [`Cx::folders`]: which folder a caller means by a relative path.
+//! [`Cx::folders`]: the folders that a caller may mean by a relative path.
 
 use std::{
     env,
@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use crate::{caller::Transport, cx::Cx, error::Failure, roots};
 
-/// A session remembers the paths of its client's roots up to this many bytes in all.
+/// The most bytes of paths of roots that a session remembers.
 const MOST_BYTES: usize = 1024;
 
 impl Cx {
@@ -35,7 +35,7 @@ impl Cx {
         let named = self.named_folders().await;
         let known = self.caller().folder().map(Path::to_owned);
         let own = match self.caller().transport() {
-            // It was started by its client, just as a proxy is.
+            // A server on stdio was started by its client, as a proxy is, so its own folder is that of the client.
             Transport::Stdio if !named.is_empty() => env::current_dir().ok(),
             _ => known.clone(),
         };
@@ -45,7 +45,7 @@ impl Cx {
         }
     }
 
-    /// What the client says, which is asked once in a session.
+    /// Returns the roots that the client names. The client is asked once in a session.
     async fn named_folders(&self) -> Vec<PathBuf> {
         let Some(session) = self.0.request.session() else {
             return Vec::new();
@@ -60,9 +60,9 @@ impl Cx {
         let asked = folders.get_or_try_init(async || {
             match timeout(self.0.engine.limits.roots_wait, self.roots()).await {
                 Ok(Ok(roots)) => Ok(existing(roots).await),
-                // The question could not be put.
+                // The question could not be sent, so the client is asked again later.
                 Ok(Err(err)) if matches!(err.failure(), Failure::Rpc(_)) => Err(()),
-                // It knows no answer, or gives none.
+                // The client refused, or did not answer.
                 Ok(Err(_)) | Err(_) => Ok(Box::default()),
             }
         });
@@ -73,7 +73,7 @@ impl Cx {
     }
 }
 
-/// Those that are folders here. Looking may take a while: they may be anywhere.
+/// Returns the roots that are folders on this machine. The check may block for a while: a folder may be on a slow file system.
 async fn existing(roots: Vec<Root>) -> Box<[PathBuf]> {
     let look = move || {
         let mut bytes = 0;

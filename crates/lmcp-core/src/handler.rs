@@ -1,4 +1,4 @@
-//! The two shapes of a handler, and how either loses its types.
+//! The two shapes of a handler, and the erasure of their types.
 
 use std::{pin::Pin, sync::Arc};
 
@@ -14,9 +14,11 @@ use crate::{
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a handler",
     label = "not a handler",
-    note = "a handler is `async fn(Args, Cx) -> R` or `async fn(Arc<S>, Args, Cx) -> R`",
+    note = "a handler is `async fn(Args, Cx) -> R`, or `async fn(Arc<S>, Args, Cx) -> R` in a `ToolSet`",
+    note = "it takes all of them by value, also those that it does not use: `Cx`, not `&Cx`",
+    note = "a method with state takes `self: Arc<Self>`, not `&self` or `self`",
     note = "its future must be `Send`: hold no `Rc`, `RefCell` borrow or `MutexGuard` across an `.await`",
-    note = "call `lmcp::debug_handler` with the same function, and the compiler says more"
+    note = "call `lmcp::debug_handler` with the same function, and the compiler says more; the docs of `lmcp` have a table: \"When it does not compile\""
 )]
 pub trait Handler<S, A, R, Shape>: Send + Sync + 'static {
     /// Runs the function.
@@ -54,16 +56,16 @@ where
     }
 }
 
-/// A handler at work.
+/// The future of a running handler.
 pub(crate) type HandlerFuture<O> = Pin<Box<dyn Future<Output = ToolResult<O>> + Send>>;
 
-/// A handler that still waits for its state.
+/// A handler that has no state yet.
 pub(crate) type Unbound<S, I, O> = Box<dyn Fn(&Arc<S>, I, Cx) -> HandlerFuture<O> + Send + Sync>;
 
-/// A handler that can run.
+/// A handler that has its state, and can run.
 pub(crate) type Bound<I, O> = Arc<dyn Fn(I, Cx) -> HandlerFuture<O> + Send + Sync>;
 
-/// Takes the types off a handler: `decode` makes its arguments, `finish` makes something of its result.
+/// Erases the types of a handler: `decode` makes its arguments, `finish` turns its result into the output.
 pub(crate) fn erase<S, I, O, H, A, R, Shape>(
     handler: H,
     decode: impl Fn(I) -> ToolResult<A> + Send + Sync + 'static,
@@ -107,7 +109,7 @@ pub(crate) fn decode_arguments<A: DeserializeOwned>(mut arguments: Value) -> Too
 
 /// `42.0` is an integer to JSON Schema, and must be one to a field of type `i64` too.
 fn make_whole(value: &mut Value) {
-    /// Up to here every whole double is exact.
+    /// Every whole double below this number is exact.
     const SAFE: f64 = 9_007_199_254_740_992.0;
     match value {
         Value::Number(number) if number.is_f64() => {

@@ -7,14 +7,14 @@ pub trait Headers: Send + Sync {
     /// The value of a field, if there is exactly one and it is text.
     fn get(&self, name: &str) -> HeaderValue<'_>;
 
-    /// The value of this type that came along with them, put there by whoever stands before the transport.
+    /// The value of this type that came with the headers. Middleware before the transport puts it there.
     fn extension(&self, of: TypeId) -> Option<&(dyn Any + Send + Sync)> {
         let _ = of;
         None
     }
 }
 
-/// What a look-up of a header finds.
+/// The result of a look-up of a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HeaderValue<'a> {
@@ -26,7 +26,7 @@ pub enum HeaderValue<'a> {
     Malformed,
 }
 
-/// Of transports that have none.
+/// The headers of transports that have none.
 pub(crate) struct NoHeaders;
 
 impl Headers for NoHeaders {

@@ -1,4 +1,4 @@
-//! [`Identity`]: somebody whom the server knows in person.
+//! [`Identity`]: a caller that the program knows in person.
 
 use serde_json::{Map, Value};
 

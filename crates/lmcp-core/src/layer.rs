@@ -116,7 +116,7 @@ impl<S> fmt::Debug for Layered<S> {
     }
 }
 
-/// Calls a service through layers. Layers are somebody's code, as handlers are: a panic costs one answer.
+/// Calls a service through layers. The code of a layer may panic, as that of a handler may: a panic costs one answer.
 pub(crate) fn call(layers: &[Layer], service: &dyn Service, request: Request) -> Replies {
     if layers.is_empty() {
         return service.call(request);
@@ -154,7 +154,7 @@ impl Source for Fenced {
     }
 }
 
-/// What the peer is told of a panic: where to look for it.
+/// Makes the error that the peer gets after a panic. Its number leads to the panic in the log.
 pub(crate) fn incident(panic: &(dyn Any + Send)) -> RpcError {
     let words = panic.downcast_ref::<&str>().copied();
     let words = words
@@ -163,7 +163,7 @@ pub(crate) fn incident(panic: &(dyn Any + Send)) -> RpcError {
     let incident = random::hex::<8>();
     tracing::error!(incident, "a handler panicked: {words}");
     if !tracing::enabled!(tracing::Level::ERROR) {
-        // The client is told a number, which must be found somewhere: nobody reads the log.
+        // No log is written, but the client is told the number, and the operator must be able to find it.
         let _ = writeln!(
             io::stderr(),
             "incident {incident}: a handler panicked: {words}"

@@ -1,24 +1,24 @@
 //! The engine of lmcp: servers, clients, and the transports that carry lines. Programs depend on the crate `lmcp`, which re-exports
 //! everything here.
 //!
-//! For those who change lmcp, this is the path of a request, in the order of the files:
+//! This is the path of a request, in the order of the files, for people who change lmcp:
 //!
-//! | file | what happens there |
+//! | file | task |
 //! |---|---|
-//! | [`transport`] | a line becomes a message; answers become lines |
-//! | `caller`, `identity`, `peer`, [`workplace`] | who is at the other end, and where it works |
-//! | `authenticate`, `principal`, `extensions` | who that is by its credentials; values that come along |
-//! | `era` | the message becomes a valid [`Request`] of some revision; replies become messages of it |
-//! | `mirror` | headers that repeat parts of a request |
-//! | [`session`] | what older revisions agree on in a handshake, and what goes on after it |
-//! | `endpoint`, `premises` | a service with what transports need: they start a request, and get [`Messages`] |
+//! | [`transport`] | turns lines into messages, and answers into lines |
+//! | `caller`, `identity`, `peer`, [`workplace`] | the process at the other end, and the folder where it works |
+//! | `authenticate`, `principal`, `extensions` | the credentials of the caller; values that travel with a request |
+//! | `era` | turns a message into a valid [`Request`] of its revision, and replies into messages of this revision |
+//! | `mirror` | checks headers that repeat parts of a request |
+//! | [`session`] | the agreements of a handshake in older revisions, and the state after it |
+//! | `endpoint`, `premises` | a service with everything that transports need: transports start a request, and get [`Messages`] |
 //! | [`service`], `reply`, `outcome` | **the seam**: a request goes in, [`Replies`] come out, free of revisions |
 //! | `logged` | a line in the log for every call |
-//! | `layer`, `dispatch` | around every request; from its method to the function that answers |
+//! | `layer`, `dispatch` | functions around every request; the way from the method to the function that answers |
 //! | `call` | one running handler: deadline, panic fence, exactly one response |
-//! | [`tool`], [`resource`], [`prompt`], [`completion`] | what people write, and what stands behind it |
-//! | `cx`, [`ask`], `asking`, `seal`, [`roots`], `folders`, `outbox` | what a handler may say and ask before it is done |
-//! | `present` | what each client is shown of a result |
+//! | [`tool`], [`resource`], [`prompt`], [`completion`] | the items that programs write, and their machinery |
+//! | `cx`, [`ask`], `asking`, `seal`, [`roots`], `folders`, `outbox` | messages and questions of a handler before it is done |
+//! | `present` | the part of a result that each client is shown |
 //! | `subscribe`, `task` | answers that outlive the request |
 //! | [`limits`], `budget`, [`error`] | every bound; the bytes that callers share; every failure |
 
@@ -79,6 +79,7 @@ mod seal;
 mod secret;
 mod server;
 pub mod service;
+mod serving;
 pub mod session;
 mod set;
 mod span;

@@ -138,7 +138,8 @@ pub struct Limits {
     /// Tasks kept at once. 1000. Past it, a call that could become a task stays a call, and a tool that runs only as a task is
     /// refused.
     pub tasks: usize,
-    /// How long a task can be asked for. 1 hour from its creation; a running one is kept until it ends.
+    /// How long a task can be asked for. 1 hour from its creation; a running one is kept until it ends, and for half of this time
+    /// afterwards at least.
     pub task_wait: Duration,
     /// How often a client should ask for a task. 1 s.
     pub task_poll: Duration,

@@ -1,4 +1,4 @@
-//! [`Logged`]: a service whose calls are told in the log. What the engine of a server runs is told by `call.rs`, in the same line.
+//! [`Logged`]: a service that logs its calls. The engine of a server logs its own calls in `call.rs`, in the same form.
 
 use std::{fmt, pin::Pin, time::Duration};
 
@@ -58,7 +58,7 @@ impl<S: Service> Service for Logged<S> {
     }
 }
 
-/// A line of the log about one call.
+/// A line of the log for one call.
 pub(crate) struct Line {
     words: String,
     caller: String,
@@ -75,7 +75,7 @@ impl Line {
         }
     }
 
-    /// It ended so.
+    /// Writes the line with the outcome of the call.
     pub(crate) fn write(self, outcome: &dyn fmt::Display) {
         let Self { words, caller, .. } = &self;
         let milliseconds = self.began.elapsed().as_millis();
@@ -84,7 +84,7 @@ impl Line {
 }
 
 impl Line {
-    /// The handler held its thread for so long.
+    /// Warns that the handler held its thread for this long.
     pub(crate) fn warn_of_blocking(self, held: Duration) {
         let (words, seconds) = (&self.words, held.as_secs_f32());
         tracing::warn!(
@@ -93,7 +93,7 @@ impl Line {
     }
 }
 
-/// An error as the log has it.
+/// An error in the form of the log.
 pub(crate) struct Failed<'a>(pub(crate) &'a RpcError);
 
 impl fmt::Display for Failed<'_> {
@@ -102,7 +102,7 @@ impl fmt::Display for Failed<'_> {
     }
 }
 
-/// A caller as people know it: `ann (admin)`.
+/// A caller in the form that people read: `ann (admin)`.
 pub(crate) struct Known<'a>(pub(crate) &'a Caller);
 
 impl fmt::Display for Known<'_> {
@@ -126,7 +126,7 @@ impl fmt::Display for Known<'_> {
     }
 }
 
-/// A word as it is, or escaped: what a client sends must not look like lines of ours.
+/// A word as it is, or escaped: text of a client must not look like further lines of the log.
 struct Plain<'a>(&'a str);
 
 impl fmt::Display for Plain<'_> {

@@ -1,4 +1,4 @@
-//! One encoded message: what transports write.
+//! An encoded message, which a transport writes.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use crate::{
     caller::Caller,
 };
 
-/// Up to this size an answer is not counted as memory of its caller.
+/// An answer up to this size is not counted as memory of its caller.
 pub(crate) const SMALL: usize = 4096;
 
-/// What a message takes besides its bytes while it waits.
+/// The bytes that a waiting message takes besides its text.
 const BESIDES: usize = 256;
 
-/// What is left of the words of an error that is not small, in bytes.
+/// The most bytes of words in an error that is not small.
 const WORDS: usize = 500;
 
 /// An encoded message to the peer, and its kind.
@@ -46,13 +46,17 @@ pub enum MessageKind {
 
 impl Message {
     /// A result response, already encoded.
-    pub(crate) fn result(json: Vec<u8>) -> Self {
+    pub(crate) fn result(mut json: Vec<u8>) -> Self {
+        // The budget counts the length of an answer, so the spare capacity of a long answer is given back.
+        if json.len() > SMALL {
+            json.shrink_to_fit();
+        }
         Self::new(json, MessageKind::Result)
     }
 
     /// An error response.
     ///
-    /// What it repeats of the peer's own words is cut short: an error is small, so that nobody need count it.
+    /// Long text of the peer that the error repeats is cut: an error is small, so its memory need not be counted.
     pub fn error(id: Option<&RequestId>, error: &RpcError) -> Self {
         let mut json = jsonrpc::error(id, error);
         if json.len() > SMALL {
@@ -88,7 +92,7 @@ impl Message {
         Self::new(Vec::new(), MessageKind::Pause(time))
     }
 
-    /// The same message, which holds this memory until it is written. What is more than it takes is given back.
+    /// The same message, which holds this memory until it is written. Memory that it does not need is given back.
     #[must_use]
     pub fn held(mut self, mut counted: Reservation) -> Self {
         counted.shrink_to(self.json.len() + BESIDES);
@@ -103,8 +107,8 @@ impl Message {
         }
     }
 
-    /// The same message, counted as memory of the caller that it is for until it is written. Small ones are not: the
-    /// limits on their number are enough.
+    /// The same message, counted as memory of its caller until it is written. Small messages are not counted: their number is
+    /// limited.
     pub(crate) fn counted(mut self, budget: &Budget, caller: &Caller) -> Self {
         if self.json.len() > SMALL {
             let counted = budget.account(&caller.payer()).take(self.json.len());
@@ -113,7 +117,7 @@ impl Message {
         self
     }
 
-    /// What a copy of it takes, with the message itself if that is too small to be counted, in bytes.
+    /// The bytes that a copy of the message takes, together with the message itself if that is too small to be counted.
     pub(crate) fn bytes_with_copy(&self) -> usize {
         match self.json.len() {
             small @ ..=SMALL => 2 * small,
@@ -141,13 +145,13 @@ impl Message {
         self.json
     }
 
-    /// The message, read again: for tests and for whoever must look inside.
+    /// Parses the message again, for tests and for code that must look inside.
     pub fn parse(&self) -> wire::Incoming<'_> {
         wire::Incoming::parse(&self.json).expect("a message is valid")
     }
 }
 
-/// An error with the beginning of its words, and without its data.
+/// Returns the error with the beginning of its words, and without its data.
 fn shortened(error: &RpcError) -> RpcError {
     let words = &error.message;
     let end = words.floor_char_boundary(WORDS);

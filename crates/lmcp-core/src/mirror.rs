@@ -1,4 +1,4 @@
-//! Header fields that repeat parts of the body, so that what stands between client and server need not read it.
+//! Header fields that repeat parts of the body, so that proxies between client and server need not read the body.
 
 use lmcp_schema::HeaderParam;
 use lmcp_wire::{RpcError, header, name::Beginning};
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::headers::{HeaderValue, Headers};
 
-/// `Mcp-Name` repeats the tool, prompt, resource or task of the body.
+/// Checks that `Mcp-Name` repeats the tool, prompt, resource or task of the body.
 pub(crate) fn check_name(headers: &dyn Headers, name: &str) -> Result<(), RpcError> {
     let mirrored = expect_header(headers, header::NAME)?;
     let Some(decoded) = header::decode(mirrored) else {
@@ -19,7 +19,7 @@ pub(crate) fn check_name(headers: &dyn Headers, name: &str) -> Result<(), RpcErr
     }
 }
 
-/// `Mcp-Param-*` repeats the arguments whose schema asks for it.
+/// Checks that `Mcp-Param-*` repeats the arguments whose schema asks for it.
 pub(crate) fn check_params(
     headers: &dyn Headers,
     mirrored: &[HeaderParam],
@@ -28,7 +28,7 @@ pub(crate) fn check_params(
     for param in mirrored {
         let name = header::param(&param.name);
         let value = param.value_in(arguments);
-        // What cannot be mirrored at all is for the schema to refuse, in words a model can act on.
+        // Lists and structures cannot be mirrored. The schema refuses them later, in words that a model can act on.
         if value.is_some_and(|value| value.is_array() || value.is_object()) {
             continue;
         }
@@ -50,12 +50,12 @@ pub(crate) fn check_params(
     Ok(())
 }
 
-/// A header repeats a value: integers by number, everything else by its text.
+/// Whether a header repeats a value: integers are compared as numbers, everything else as text.
 fn mirrors(text: &str, value: &Value) -> bool {
     match value {
         Value::String(string) => string == text,
         Value::Bool(flag) => text == if *flag { "true" } else { "false" },
-        // Only integers that a double holds exactly may be mirrored, so that everybody compares the same.
+        // Only integers that a double holds exactly may be mirrored, so that all programs compare alike.
         Value::Number(number) => {
             let number = number
                 .as_f64()

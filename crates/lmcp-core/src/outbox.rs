@@ -1,7 +1,7 @@
-//! What a handler says before it is done: progress and log messages, waiting to be sent.
+//! The messages of a handler before it is done: progress and log messages that wait to be sent.
 //!
-//! Nothing is allocated until something is said. Progress is merged, the latest wins; log messages beyond the bound
-//! are dropped and counted, and the next one that fits says how many.
+//! An outbox without messages allocates nothing. Progress is merged: only the latest report is kept. Log messages beyond the
+//! bound are dropped and counted, and the next log message that fits is preceded by their number.
 
 use std::{
     collections::VecDeque,
@@ -24,33 +24,33 @@ pub(crate) struct Outbox(Mutex<Inner>);
 struct Inner {
     messages: VecDeque<Reply>,
     dropped: Option<Dropped>,
-    /// Said, not sent.
+    /// Progress that is not sent yet.
     progress: Option<ProgressReport>,
-    /// The last value said: progress only ever grows.
+    /// The last value that was reported: progress only grows.
     highest: Option<f64>,
-    /// Not before this may the next progress be sent.
+    /// The next progress is not sent before this time.
     quiet_until: Option<Instant>,
     waker: Option<Waker>,
-    /// The response is out: nothing may follow it.
+    /// The response was sent: nothing may follow it.
     closed: bool,
 }
 
-/// Log messages that found no place.
+/// Log messages that were dropped.
 struct Dropped {
     count: u64,
-    /// Of the most serious.
+    /// The level of the most serious one.
     level: LoggingLevel,
 }
 
-/// How far to go.
+/// The new value of progress.
 #[derive(Clone, Copy)]
 pub(crate) enum Step {
     Next,
-    /// Not sent where it is not further: progress only grows.
+    /// Not sent if the value is not above the last one: progress only grows.
     To(f64),
 }
 
-/// What the outbox has for the reply stream.
+/// The next reply of the outbox for the reply stream.
 pub(crate) enum Next {
     Reply(Reply),
     /// Progress waits for its time.
@@ -59,7 +59,7 @@ pub(crate) enum Next {
 }
 
 impl Outbox {
-    /// Says how far it is. The value is found under the lock, so that no step between two threads is lost.
+    /// Reports progress. The value is computed under the lock, so that no step is lost between two threads.
     pub(crate) fn progress(&self, step: Step, report: impl FnOnce(f64) -> ProgressReport) {
         let mut inner = self.lock();
         let value = match (step, inner.highest) {
@@ -99,7 +99,7 @@ impl Outbox {
         inner.wake();
     }
 
-    /// Something that is neither merged nor dropped: there is no more of it than there are questions.
+    /// Adds a reply that is neither merged nor dropped. The limit on questions also limits these.
     pub(crate) fn push(&self, reply: Reply) {
         let mut inner = self.lock();
         if !inner.closed {
@@ -108,7 +108,8 @@ impl Outbox {
         }
     }
 
-    /// What may be sent now. Progress that came too soon after the last waits, unless this is the last chance.
+    /// Returns the reply that may be sent now. Progress that came too soon after the last report waits, unless this is the last
+    /// chance.
     pub(crate) fn next(&self, limits: &Limits, last_chance: bool) -> Next {
         let mut inner = self.lock();
         if let Some(message) = inner.messages.pop_front() {
@@ -127,7 +128,7 @@ impl Outbox {
                 Next::At(until)
             }
             _ => {
-                // An interval beyond all time: one report, and then none.
+                // An interval that is too long for the clock: one report is sent, and then none.
                 let until = now.checked_add(limits.progress_interval);
                 inner.quiet_until = until.or(Some(now + limits.deadline));
                 Next::Reply(Reply::Progress(report))
@@ -135,7 +136,7 @@ impl Outbox {
         }
     }
 
-    /// Wake this when something is said from outside the reply stream's own poll.
+    /// Stores the waker of the reply stream. It is woken when a reply is added from elsewhere.
     pub(crate) fn register(&self, waker: &Waker) {
         let mut inner = self.lock();
         if !inner
@@ -160,7 +161,7 @@ impl Outbox {
 }
 
 impl Dropped {
-    /// What the client is told of them. It wants messages of their level, so it gets this one, too.
+    /// Makes the log message about the dropped ones. The client wants messages of their level, so it gets this one, too.
     fn note(&self) -> LoggingMessageParams {
         let count = self.count;
         let words = format!("{count} log messages were dropped here: the client reads too slowly");

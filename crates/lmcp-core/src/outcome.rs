@@ -1,6 +1,6 @@
-//! What a request came to, before a revision of the protocol gives it its form.
+//! The outcome of a request, before a revision of the protocol gives it a form.
 //!
-//! How an outcome is written is `era/`; nothing here knows a revision.
+//! `era/` writes outcomes; nothing here knows a revision.
 
 use std::{
     fmt,
@@ -66,14 +66,16 @@ pub struct Discovery {
     pub instructions: Option<String>,
 }
 
-/// One page of a list, already in JSON: `"tools":[…]`, and where the next begins.
+/// A page of a list, already in JSON: `"tools":[…]`, and the place where the next page begins.
 #[derive(Clone, Debug)]
 pub struct Page {
     pub(crate) members: Arc<[u8]>,
     pub(crate) next: Option<String>,
-    /// The revision whose clients can read it as it is. `None`: the newest, and it is shaped for all others.
+    /// The revision whose clients can read the page as it is. `None`: the newest revision, and the page is shaped for all
+    /// others.
     pub(crate) written_for: Option<ProtocolVersion>,
-    /// As it was last shaped, for the next client of that revision: it may be long, and many clients list it.
+    /// The page as it was last shaped. It is kept for the next client of that revision: a page may be long, and many clients
+    /// list it.
     shaped: Shaped,
 }
 
@@ -109,7 +111,7 @@ impl Outcome {
                     .map(|message| content_bytes(&message.content))
                     .sum()
             }
-            Payload::ReadResource(result, _) => result.contents.iter().map(resource_bytes).sum(),
+            Payload::ReadResource(..) => self.contents_bytes(),
             Payload::Raw(text) => text.get().len(),
             Payload::Complete(_)
             | Payload::Discover(..)
@@ -119,6 +121,14 @@ impl Outcome {
             | Payload::Task(_)
             | Payload::Acknowledged => 0,
         }
+    }
+
+    /// The length of the contents of a resource, without escapes: the answer will not be shorter.
+    pub(crate) fn contents_bytes(&self) -> usize {
+        let Payload::ReadResource(result, _) = &self.payload else {
+            return 0;
+        };
+        result.contents.iter().map(resource_bytes).sum()
     }
 }
 
@@ -141,7 +151,7 @@ impl From<Box<RawValue>> for Outcome {
 }
 
 impl Discovery {
-    /// A description with these capabilities.
+    /// Makes a description with these capabilities.
     pub fn new(capabilities: ServerCapabilities) -> Self {
         Self {
             capabilities,
@@ -151,8 +161,8 @@ impl Discovery {
 }
 
 impl Page {
-    /// The items of a list, as the newest revision knows them, in the member that the list has them in: `tools`, `prompts`,
-    /// `resources` or `resourceTemplates`.
+    /// Makes a page from items in the form of the newest revision. `member` is the member that the list has them in: `tools`,
+    /// `prompts`, `resources` or `resourceTemplates`.
     pub fn new<T: Serialize>(member: &str, items: &[T], next: Option<String>) -> Self {
         let mut members = Vec::with_capacity(256);
         jsonrpc::append(&mut members, member);
@@ -161,7 +171,7 @@ impl Page {
         Self::written(members, next, None)
     }
 
-    /// Members that are written already, for clients of this revision or for the newest.
+    /// Makes a page from members that are written already, for clients of this revision or for the newest.
     pub(crate) fn written(
         members: Vec<u8>,
         next: Option<String>,
@@ -175,7 +185,8 @@ impl Page {
         }
     }
 
-    /// The members as clients of another revision read them. They are shaped once for all clients of the revision that listed it last.
+    /// Returns the members in the form of another revision. The form that was made last is kept, and all clients of its
+    /// revision share it.
     pub(crate) fn shaped(
         &self,
         version: ProtocolVersion,
@@ -191,7 +202,7 @@ impl Page {
     }
 }
 
-/// How a request ended, in a few words for the log.
+/// Writes in a few words for the log how a request ended.
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.payload {
@@ -229,7 +240,7 @@ fn failed(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
     write!(f, "failed: {line:?}")
 }
 
-/// What a result that is passed on says of how the request ended.
+/// The members of a passed-on result that tell how the request ended.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Passed {
@@ -246,10 +257,10 @@ struct Block {
     text: Option<String>,
 }
 
-/// Characters of an error that a line of the log has room for.
+/// The most characters of an error in a line of the log.
 const LOGGED: usize = 160;
 
-/// Says in text what `structuredContent` would, unless the text says it already.
+/// Adds the value of `structuredContent` as text, unless the text has it already.
 pub(crate) fn keep_as_text(result: &mut CallToolResult, value: &Value) {
     if result.text_is_whole && !result.content.is_empty() {
         return;
@@ -275,7 +286,7 @@ fn resource_bytes(contents: &wire::ResourceContents) -> usize {
     length(&contents.text) + length(&contents.blob)
 }
 
-/// The memory that JSON takes, roughly.
+/// Returns the memory that a JSON value takes, roughly.
 pub(crate) fn value_bytes(value: &Value) -> usize {
     let own = match value {
         Value::String(text) => text.len(),
@@ -303,7 +314,7 @@ mod tests {
             (ProtocolVersion::V2025_11_25, 2),
             (ProtocolVersion::V2025_06_18, 3),
         ] {
-            // Copies of a page share what was made of it.
+            // Copies of a page share the shaped form.
             let shaped = page.clone().shaped(version, || {
                 made += 1;
                 Ok(version.as_str().into())

@@ -1,8 +1,8 @@
-//! [`Owned`]: a service that several callers share, where what a caller carries between requests is good for that caller alone.
+//! [`Owned`]: a service that several callers share, while tasks and states can be used by the caller that got them only.
 //!
-//! A server behind a bridge or a hub sees one client, so it cannot tell whose task or state something is. This service stands
-//! in front of it. The id of a task gets a signature over the id and its caller; the state of a call is sealed with its caller
-//! and its request. Nothing is stored, so both stay good across a restart with the same key.
+//! A server behind a bridge or a hub sees one client, so it cannot know whose a task or a state is. This service stands in
+//! front of the server. It signs the id of a task together with its caller, and seals the state of a call with its caller and
+//! its request. Nothing is stored, so both stay valid across a restart with the same key.
 
 use std::{
     fmt,
@@ -31,7 +31,7 @@ use crate::{
     task::unknown,
 };
 
-/// Signs and seals what the callers of an [`Owned`] service carry.
+/// The key that signs the tasks and seals the states of an [`Owned`] service.
 #[derive(Clone)]
 pub struct OwnerKey(hmac::Key);
 
@@ -55,10 +55,9 @@ impl From<[u8; 32]> for OwnerKey {
     }
 }
 
-/// A service whose tasks and states belong to the callers that began them. For other callers a task does not exist, and a state is refused.
-/// Put it around a service that stands for a remote server, to which all callers look the same. Cheap to clone if the service is.
-///
-/// For services that stand for a server which takes all callers for one. Cheap to clone where the service is.
+/// A service whose tasks and states belong to the callers that started them. For other callers a task does not exist, and a
+/// state is refused. Put it around a service that stands for a remote server, to which all callers look the same. Cheap to
+/// clone if the service is.
 #[derive(Clone)]
 pub struct Owned<S> {
     service: S,
@@ -119,7 +118,7 @@ impl<S: Service> Service for Owned<S> {
     }
 }
 
-/// Replies on their way to the caller of a request.
+/// The replies to a request, with their tasks and states signed and sealed for its caller.
 struct Closing {
     replies: Replies,
     request: Request,
@@ -142,13 +141,13 @@ impl Source for Closing {
 }
 
 impl Keys {
-    /// The request as the server knows it.
+    /// Returns the request in the form that the server knows: with its own ids and states.
     fn opened(&self, request: Request) -> Result<Request, RpcError> {
         let owner = request.caller().owner();
         match request.method() {
             request::TASKS_GET | request::TASKS_UPDATE | request::TASKS_CANCEL => {
                 let id = request.target()?;
-                // A client that does not know tasks is told that, whatever the id.
+                // A client that does not know tasks gets that error first, whatever the id.
                 if request.has_tasks() {
                     request.expect_tasks()?;
                 }
@@ -156,7 +155,8 @@ impl Keys {
                 let own = own.to_owned();
                 request.with_param("taskId", &own)
             }
-            // Whose the tasks of a list are, only their ids could tell, and the server writes its own.
+            // Only the ids could tell whose the tasks of a list are, and the server writes its own ids there. So the method
+            // does not exist.
             method if method.starts_with("tasks/") => Err(RpcError::method_not_found(method)),
             request::LISTEN => {
                 let ListenParams { notifications, .. } = request.params()?;
@@ -179,7 +179,7 @@ impl Keys {
         }
     }
 
-    /// A reply as the caller of the request gets it.
+    /// Returns a reply in the form that the caller of the request gets.
     fn closed(&self, reply: Reply, request: &Request) -> Reply {
         match reply {
             Reply::Done(Ok(outcome)) => Reply::Done(self.outcome(outcome, request)),
@@ -209,14 +209,15 @@ impl Keys {
         Ok(outcome)
     }
 
-    /// A result that is passed on, if something in it belongs to the caller.
+    /// Changes a result that is passed on. `None`: the result contains neither a task nor a state.
     fn result(
         &self,
         result: &RawValue,
         request: &Request,
         owner: &str,
     ) -> Result<Option<Box<RawValue>>, RpcError> {
-        // Most results have neither, and need not be read. One that hides the word has no use for it: it does not come back.
+        // Most results contain neither member, and need not be parsed. If a result hides the name by escapes, its id or state
+        // stays as it is, and the caller cannot use it: without a signature it is refused.
         if !result.get().contains(TASK_ID) && !result.get().contains(STATE) {
             return Ok(None);
         }
@@ -265,12 +266,12 @@ impl Keys {
         to_raw_value(&members).ok()
     }
 
-    /// The id of a task, as its owner knows it: always the same.
+    /// Returns the id of a task in the form that its owner gets. It is always the same.
     fn signed(&self, id: &str, owner: &str) -> String {
         format!("{id}.{}", self.signature(id, owner))
     }
 
-    /// The server's id of a task, if it is one of this owner's.
+    /// Returns the server's id of a task, if the task belongs to this owner.
     fn task_of<'a>(&self, signed: &'a str, owner: &str) -> Option<&'a str> {
         let (id, signature) = signed.rsplit_once('.')?;
         let expected = self.signature(id, owner);
@@ -278,10 +279,10 @@ impl Keys {
     }
 
     fn signature(&self, id: &str, owner: &str) -> String {
-        // The length keeps the two apart, whatever they are.
+        // The length separates the owner from the id, whatever characters they have.
         let text = format!("{}:{owner}{id}", owner.len());
         let whole = hmac::sign(&self.0.0, text.as_bytes());
-        // Half of SHA-256: nobody guesses 128 bits, either.
+        // Half of SHA-256 is enough: nobody guesses 128 bits.
         let half = whole.as_ref().get(..16).unwrap_or_default();
         URL_SAFE_NO_PAD.encode(half)
     }

@@ -1,19 +1,19 @@
-//! Cursors: where the next page of a list begins.
+//! Cursors, which mark the place where the next page of a list begins.
 //!
-//! A cursor holds the last key of the page before, and nothing on the server. Lists are ordered by key, so it stays
-//! good when items come and go; a checksum tells a cursor of ours from anything else.
+//! A cursor holds the last key of the page before it; the server stores nothing. Lists are ordered by key, so a cursor stays
+//! valid when items come and go. A checksum detects cursors that were not made here.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use lmcp_wire::RpcError;
 
-/// The cursor behind a key of a list.
+/// Makes the cursor for the page after a key of a list.
 pub(crate) fn encode(list: &str, key: &str) -> String {
     let mut bytes = checksum(list, key).to_vec();
     bytes.extend_from_slice(key.as_bytes());
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// The key a cursor stands behind.
+/// Reads the key from a cursor.
 pub(crate) fn decode(list: &str, cursor: &str) -> Result<String, RpcError> {
     let key = || {
         let bytes = URL_SAFE_NO_PAD.decode(cursor).ok()?;
@@ -28,7 +28,7 @@ pub(crate) fn decode(list: &str, cursor: &str) -> Result<String, RpcError> {
     })
 }
 
-/// FNV-1a: enough to notice what was not made here; nothing secret hangs on it.
+/// FNV-1a. It is enough to detect foreign cursors, and protects no secret.
 fn checksum(list: &str, key: &str) -> [u8; 4] {
     let bytes = list.bytes().chain([0]).chain(key.bytes());
     bytes

@@ -1,9 +1,7 @@
-//! What a service is served with: its bounds, the memory that its callers share, the key of its sessions, and who may connect.
+//! The surroundings of a service: its limits, the memory that its callers share, the key of its sessions, and the checks of who
+//! connects.
 
-use std::{
-    fmt,
-    sync::{Arc, atomic::AtomicUsize},
-};
+use std::{fmt, sync::Arc};
 
 use lmcp_wire::RpcError;
 use tokio::sync::Semaphore;
@@ -13,10 +11,11 @@ use crate::{
     limits::{LONG_AT_ONCE, Limits},
     peer::{CheckingLocalPeer, LocalPeer, Peer},
     random,
+    serving::Transports,
     session::SessionKey,
 };
 
-/// Refuses a process that connects, or does not.
+/// A function that admits a process that connects, or refuses it with an error.
 pub(crate) type PeerCheck = Box<dyn Fn(&Peer) -> Result<(), RpcError> + Send + Sync>;
 pub(crate) type LocalPeerCheck = Box<dyn Fn(LocalPeer) -> CheckingLocalPeer + Send + Sync>;
 
@@ -68,7 +67,7 @@ impl fmt::Debug for Terms {
     }
 }
 
-/// What all transports of one service share.
+/// The part that all transports of one service share.
 pub(crate) struct Premises {
     pub(crate) limits: Limits,
     /// The memory that callers share.
@@ -80,8 +79,7 @@ pub(crate) struct Premises {
     pub(crate) session_key: SessionKey,
     peer_checks: Vec<PeerCheck>,
     local_peer_checks: Vec<LocalPeerCheck>,
-    /// How many transports serve now.
-    pub(crate) serving: AtomicUsize,
+    pub(crate) transports: Arc<Transports>,
 }
 
 impl Premises {
@@ -95,14 +93,15 @@ impl Premises {
             limits: terms.limits,
             peer_checks: terms.peer_checks,
             local_peer_checks: terms.local_peer_checks,
-            serving: AtomicUsize::new(0),
+            transports: Arc::default(),
         }
     }
 
-    /// Reads a long message beside the thread that all callers share, when its turn comes.
+    /// Reads a long message on another thread than the one that all callers share. Waits until one of the places for this is
+    /// free.
     ///
     /// # Errors
-    /// Reading it panicked, or everything closes.
+    /// Reading the message panicked, or everything closes.
     pub(crate) async fn read_long<T: Send + 'static>(
         &self,
         read: impl FnOnce() -> T + Send + 'static,
@@ -117,7 +116,7 @@ impl Premises {
         read.map_err(|_| RpcError::internal("the message could not be read"))
     }
 
-    /// May this process connect?
+    /// Checks whether this process may connect.
     pub(crate) fn admits(&self, peer: &Peer) -> Result<(), RpcError> {
         let mut checks = self.peer_checks.iter();
         checks.try_for_each(|check| check(peer))

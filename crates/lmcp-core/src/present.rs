@@ -1,8 +1,8 @@
-//! How a result is presented to each client: one table, by the name that a client gives itself.
+//! How a result is presented to each client: one table, by the name that a client claims.
 //!
-//! Clients differ in what of a result they show their model. Some show `structuredContent` alone where there is any: text
-//! then arrives as escaped JSON, and images not at all. Some show the text alone. Each cuts what it finds too long, silently
-//! and in the middle. What a client says of itself decides nothing but this.
+//! Clients show different parts of a result to their model. Some show only `structuredContent` if there is any: text then
+//! arrives as escaped JSON, and images do not arrive. Some show only the text. Each client cuts long results, silently and in
+//! the middle. The name that a client claims decides nothing but this.
 
 use lmcp_wire::CallToolResult;
 
@@ -29,7 +29,7 @@ pub struct Presentation {
 }
 
 impl Presentation {
-    /// For a client whose model reads the text: the client gets no `structuredContent`.
+    /// Makes a presentation for a client whose model reads the text: the client gets no `structuredContent`.
     pub const fn text(bytes: usize, lines: usize) -> Self {
         Self {
             structured: false,
@@ -40,7 +40,7 @@ impl Presentation {
         }
     }
 
-    /// For a program, or a client that lmcp does not know: the client gets every part of a result.
+    /// Makes a presentation for a program, or for a client that lmcp does not know: the client gets every part of a result.
     pub const fn whole(bytes: usize, lines: usize) -> Self {
         Self {
             structured: true,
@@ -56,7 +56,7 @@ impl Presentation {
         self
     }
 
-    /// Leaves out of a result what the client is not to get. Nothing is lost by it.
+    /// Removes the parts of a result that the client does not get. Structured content is kept as text.
     pub(crate) fn shape(&self, result: &mut CallToolResult) {
         if self.structured {
             return;
@@ -67,34 +67,34 @@ impl Presentation {
     }
 }
 
-/// For a client that nobody knows. The text stands in both places, so each has half the room.
+/// The presentation for an unknown client. The text is in the result twice, so each copy gets half the room.
 impl Default for Presentation {
     fn default() -> Self {
         Self::whole(24 * 1024, 2000)
     }
 }
 
-/// Clients whose ways are known, by the beginning of the name they give themselves.
+/// The presentations for known clients, by the beginning of the name that they claim.
 const KNOWN: &[(&str, Presentation)] = &[
-    // Shows `structuredContent` alone if there is any. Warns at 10,000 tokens, cuts at 25,000. Its provider shrinks images to
-    // this side, and refuses requests with many that are larger than 2000 pixels.
+    // Shows only `structuredContent` if there is any. Warns at 10,000 tokens, cuts at 25,000. Its provider shrinks images to
+    // this side, and refuses requests with many images larger than 2000 pixels.
     (
         "claude-code",
         Presentation::text(32 * 1024, 2000).images(IMAGE_BYTES, 1568),
     ),
-    // Shows `structuredContent` alone if there is any. Cuts at 10 KB or 256 lines.
+    // Shows only `structuredContent` if there is any. Cuts at 10 KB or 256 lines.
     ("codex", Presentation::text(9 * 1024, 240)),
     // Shows the text unless there is none. Cuts at 50 KB or 2000 lines.
     ("opencode", Presentation::text(48 * 1024, 1900)),
-    // Cuts at 40,000 characters, its own words included.
+    // Cuts at 40,000 characters, including those that it adds.
     ("gemini-cli", Presentation::text(36 * 1024, 2000)),
 ];
 
-/// The server's own table, before the one above.
+/// The presentations that the program sets. They come before the table above.
 pub(crate) type Presentations = Vec<(Box<str>, Presentation)>;
 
 impl Engine {
-    /// How results are presented to the client that sent a request.
+    /// Returns how results are presented to the client that sent a request.
     pub(crate) fn presentation(&self, request: &Request) -> Presentation {
         let name = request.client_name().unwrap_or_default();
         let own = self
@@ -108,7 +108,7 @@ impl Engine {
     }
 }
 
-/// A little less than the 5 MB of base64 that model providers take.
+/// A little less than the 5 MB of base64 that model providers accept.
 const IMAGE_BYTES: usize = 3_932_160;
-/// More than this no provider takes.
+/// No provider accepts more.
 const IMAGE_SIDE: u32 = 8000;

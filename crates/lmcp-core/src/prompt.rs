@@ -44,7 +44,7 @@ use crate::{
 /// ```
 pub struct Prompt<S = ()> {
     spec: wire::Prompt,
-    /// Why it could never be rendered.
+    /// The reason why the prompt could never be rendered.
     flaw: Option<Flaw>,
     render: Unbound<S, Arguments, GetPromptResult>,
     completions: Unfinished<S>,
@@ -145,7 +145,7 @@ impl<S> fmt::Debug for Prompt<S> {
     }
 }
 
-/// The fields of the argument type, as a prompt lists them.
+/// Returns the fields of the argument type in the form that a prompt lists them.
 fn arguments(schema: &Value) -> Vec<PromptArgument> {
     let required: Vec<&str> = schema["required"]
         .as_array()
@@ -211,14 +211,14 @@ impl<T: IntoPrompt, E: Into<ToolError> + Send> IntoPrompt for Result<T, E> {
     }
 }
 
-/// A prompt with its state: what the catalog holds.
+/// A prompt with its state, as the catalog holds it.
 pub(crate) struct AnyPrompt {
     pub(crate) spec: wire::Prompt,
     flaw: Option<Flaw>,
     render: Bound<Arguments, GetPromptResult>,
     pub(crate) completions: Completions,
     pub(crate) roles: Roles,
-    /// Tells it from one of the same name that was there before.
+    /// Tells this prompt from an earlier one of the same name.
     pub(crate) number: u64,
 }
 

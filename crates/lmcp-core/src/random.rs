@@ -2,7 +2,7 @@
 
 use ring::rand::{SecureRandom, SystemRandom};
 
-/// `N` random bytes.
+/// Returns `N` random bytes.
 pub(crate) fn bytes<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     SystemRandom::new()
@@ -11,7 +11,7 @@ pub(crate) fn bytes<const N: usize>() -> [u8; N] {
     bytes
 }
 
-/// `N` random bytes as hexadecimal digits.
+/// Returns `N` random bytes as hexadecimal digits.
 pub(crate) fn hex<const N: usize>() -> String {
     bytes::<N>()
         .iter()

@@ -1,4 +1,4 @@
-//! What a service says to a request: free of revisions and of how it is written.
+//! The replies of a service to a request, free of revisions and of their form in JSON.
 
 use std::{borrow::Cow, time::Duration};
 
@@ -61,7 +61,7 @@ pub struct Notice {
 }
 
 impl Notice {
-    /// A notification with parameters that are JSON already.
+    /// Makes a notification whose parameters are JSON already.
     pub fn new(method: impl Into<Cow<'static, str>>, params: Box<RawValue>) -> Self {
         Self {
             method: method.into(),
@@ -71,7 +71,7 @@ impl Notice {
 }
 
 impl Reply {
-    /// A notification. Parameters that cannot be written as JSON are left out.
+    /// Makes a notification. Parameters that cannot be written as JSON are left out.
     pub fn notify(method: impl Into<Cow<'static, str>>, params: &impl Serialize) -> Self {
         let params = to_raw_value(params).unwrap_or_else(|_| RawValue::NULL.to_owned());
         Self::Notify(Notice::new(method, params))

@@ -30,31 +30,32 @@ use crate::{
 pub struct Request {
     pub(crate) id: RequestId,
     pub(crate) method: Cow<'static, str>,
-    /// The whole message it came in.
+    /// The whole message that the request came in.
     pub(crate) message: Bytes,
-    /// Cut out of its parameters.
+    /// The places of the parameters in the message.
     pub(crate) members: Members,
     pub(crate) version: ProtocolVersion,
-    /// Does the client want to know how far it gets?
+    /// Whether the client asked for progress.
     pub(crate) wants_progress: bool,
-    /// Taken out by whoever writes the answer.
+    /// The encoder takes the token out.
     pub(crate) progress_token: Option<ProgressToken>,
-    /// From which level on log messages are wanted, unless the session says otherwise.
+    /// The lowest level of log messages that the client wants, unless the session names another.
     pub(crate) log_level: Option<LoggingLevel>,
-    /// A mistake in `_meta` that weighs less than a wrong method or header, and is told after them.
+    /// A fault in `_meta`. It is reported only after a wrong method or header.
     pub(crate) flaw: Option<Box<RpcError>>,
-    /// The conversation it belongs to; none where every request stands alone.
+    /// The session that the request belongs to. `None` where every request stands alone.
     pub(crate) session: Option<Session>,
     pub(crate) caller: Caller,
-    /// What layers added for those behind them.
+    /// The values that layers added for inner layers and the handler.
     pub(crate) extensions: Extensions,
-    /// The memory that is reserved for what a large message becomes.
+    /// The memory that is reserved for the values that a large message becomes.
     pub(crate) weight: Option<Arc<Reservation>>,
-    /// Where questions find their places, and subscriptions and answers their memory. None of a request that no endpoint started.
+    /// Holds the places of questions, and the memory of subscriptions and answers. `None` for a request that no endpoint
+    /// started.
     pub(crate) premises: Option<Arc<Premises>>,
 }
 
-/// Where the members of the parameters stand in the message, each a JSON text.
+/// The places of parameters in the message. Each part is a JSON text.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Members {
     /// The tool, prompt, resource or task.
@@ -62,14 +63,14 @@ pub(crate) struct Members {
     pub(crate) arguments: Option<Part>,
     pub(crate) input_responses: Option<Part>,
     pub(crate) request_state: Option<Part>,
-    /// Of `_meta`.
+    /// In `_meta`.
     pub(crate) client_capabilities: Option<Part>,
-    /// Of `_meta`.
+    /// In `_meta`.
     pub(crate) client_info: Option<Part>,
 }
 
 impl Members {
-    /// Finds them in the message that the parameters were read from.
+    /// Finds the parts in the message that the parameters were read from.
     pub(crate) fn cut(message: &[u8], method: &str, params: &Params<'_>) -> Self {
         let meta = params.meta.unwrap_or_default();
         let part = |raw: &RawValue| Part::of(message, raw.get());
@@ -85,7 +86,7 @@ impl Members {
 }
 
 impl Members {
-    /// The target, which stood at this place, ends there now: all that follows it is moved.
+    /// Moves the parts behind the target. The target was at `place`, and now ends at `end`.
     fn move_behind(&mut self, place: Range<usize>, end: usize) -> Result<(), RpcError> {
         let too_long = || RpcError::invalid_request("the message is too long");
         let is_behind = |part: &&mut Part| part.start as usize >= place.end;
@@ -105,7 +106,7 @@ impl Members {
     }
 }
 
-/// A text within a message. Small, because requests are moved around.
+/// The place of a text within a message. Small, because requests are moved around.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part {
     start: u32,
@@ -113,7 +114,7 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// Where a part of a message stands in it. `None`: it is no part of it, or it is empty.
+    /// Returns the place of a part in a message. `None`: the text is no part of the message, or is empty.
     pub(crate) fn of(message: &[u8], part: &str) -> Option<Self> {
         let start = (part.as_ptr() as usize).checked_sub(message.as_ptr() as usize)?;
         let is_within = start + part.len() <= message.len();
@@ -219,7 +220,7 @@ impl Request {
     /// The parameters, decoded as one type.
     ///
     /// # Errors
-    /// *Invalid params*, saying what does not fit.
+    /// *Invalid params*, which says what does not fit.
     pub fn params<'a, T: Deserialize<'a>>(&'a self) -> Result<T, RpcError> {
         let text = std::str::from_utf8(&self.message).unwrap_or_default();
         let fit = |err| {
@@ -240,11 +241,11 @@ impl Request {
         self.message.len()
     }
 
-    /// Makes the same request for another tool, prompt, resource or task. For services that know it by another name. The rest of the
-    /// message stays as it is.
+    /// Makes the same request for another tool, prompt, resource or task, for services that know it by another name. The rest
+    /// of the message stays as it is.
     ///
     /// # Errors
-    /// The request is about none.
+    /// The request names no target.
     pub fn with_target(mut self, target: &str) -> Result<Self, RpcError> {
         self.target()?;
         let place = self.members.target.map(Part::place).unwrap_or_default();
@@ -261,7 +262,7 @@ impl Request {
     /// Makes the same request with another value of one parameter, for services that pass requests on.
     ///
     /// # Errors
-    /// Its parameters are no object.
+    /// The parameters are no object.
     pub fn with_param(
         self,
         member: &str,
@@ -279,7 +280,7 @@ impl Request {
     /// were checked. `_meta` must be among the parameters again.
     ///
     /// # Errors
-    /// They are no object.
+    /// The new parameters are no object.
     pub fn with_params(self, params: &impl Serialize) -> Result<Self, RpcError> {
         let message = message_with(params, self.message.len());
         self.with_message(message)
@@ -292,7 +293,7 @@ impl Request {
         Ok(self)
     }
 
-    /// A long message counts as memory of its caller, as the one did that it replaces.
+    /// Replaces the message. A long message counts as memory of the caller, as the replaced one did.
     fn hold(&mut self, message: Vec<u8>) {
         self.message = Bytes::new();
         let account = self.account().filter(|_| message.len() > CALL_BYTES);
@@ -303,7 +304,7 @@ impl Request {
     }
 
     /// Checks the headers that repeat arguments of a call, as the schema of the tool asks for them. For services that pass
-    /// calls on; a server of this crate checks by itself.
+    /// calls on; a server of this crate checks them itself.
     ///
     /// # Errors
     /// *Header mismatch*: a header is absent, malformed, or says something else than the arguments.
@@ -312,7 +313,7 @@ impl Request {
         let Some(headers) = self.caller.headers().filter(|_| alone) else {
             return Ok(());
         };
-        // A schema whose annotations break the rules asks for nothing.
+        // A schema whose annotations break the rules asks for no headers.
         let Ok(mirrored) = header_params(schema) else {
             return Ok(());
         };
@@ -324,7 +325,7 @@ impl Request {
     /// endpoint and of the caller. `None`: the request came to no endpoint.
     ///
     /// # Errors
-    /// The caller has its share.
+    /// The caller already has its share.
     pub fn reserve(&self, bytes: usize) -> Result<Option<Reservation>, NoRoom> {
         let account = self.account();
         account
@@ -366,7 +367,7 @@ impl Request {
         info.filter(|info| info.starts_with('{'))
     }
 
-    /// The name that the client gives itself: in its handshake, or on this very request.
+    /// The name that the client claims: in its handshake, or in this request.
     pub(crate) fn client_name(&self) -> Option<Cow<'_, str>> {
         match &self.session {
             Some(session) => session.client_name(),
@@ -382,7 +383,7 @@ impl Request {
         self.wants_progress
     }
 
-    /// The lowest level of log messages that the client wants: said in this request, or earlier in its session.
+    /// The lowest level of log messages that the client wants: named in this request, or earlier in its session.
     pub fn log_level(&self) -> Option<LoggingLevel> {
         let live = self.session.as_ref().and_then(Session::find);
         live.and_then(|live| live.level()).or(self.log_level)
@@ -392,18 +393,18 @@ impl Request {
     /// first.
     ///
     /// # Errors
-    /// *Invalid params*, naming what is wrong.
+    /// *Invalid params*, which names the fault.
     pub fn check_flaw(&self) -> Result<(), RpcError> {
         let flaw = self.flaw.as_ref();
         flaw.map_or(Ok(()), |flaw| Err(RpcError::clone(flaw)))
     }
 
-    /// Does this revision have tasks? In those before, a client can only wait.
+    /// Whether the revision of the request has tasks. In older revisions, a client can only wait.
     pub(crate) fn has_tasks(&self) -> bool {
         self.session.is_none()
     }
 
-    /// Tasks are spoken of only with clients that said, on this request, that they know them.
+    /// Fails unless this request declares that the client knows tasks.
     pub(crate) fn expect_tasks(&self) -> Result<(), RpcError> {
         if self.capabilities().has_extension(task::EXTENSION) {
             return Ok(());
@@ -417,7 +418,7 @@ impl Request {
     /// The name of the tool or prompt, the URI of the resource, or the id of the task that the request is about.
     ///
     /// # Errors
-    /// There is none among the parameters, or it is no string.
+    /// The parameters have no such member, or it is no string.
     pub fn target(&self) -> Result<Cow<'_, str>, RpcError> {
         let text = self.part(self.members.target).and_then(string);
         text.ok_or_else(|| {
@@ -431,17 +432,17 @@ impl Request {
         self.part(self.members.arguments)
     }
 
-    /// What an earlier round asked for, or a task, as JSON.
+    /// The answers to the questions of an earlier round, or of a task, as JSON.
     pub(crate) fn input_responses(&self) -> Option<&[u8]> {
         self.part(self.members.input_responses)
     }
 
-    /// What an earlier round handed out, as JSON.
+    /// The state that an earlier round gave to the client, as JSON.
     pub(crate) fn request_state(&self) -> Option<&[u8]> {
         self.part(self.members.request_state)
     }
 
-    /// Lets go of the message, for an answer that lasts long.
+    /// Drops the message, for an answer that lasts long.
     pub(crate) fn forget_message(&mut self) {
         self.message = Bytes::new();
         self.members = Members::default();
@@ -464,10 +465,10 @@ impl std::fmt::Debug for Request {
     }
 }
 
-/// What a session listens to: every list. The resources it watches it names one by one, as they come.
+/// The subscription of a session: every list. The session names the resources that it watches later, one by one.
 const LISTEN: &[u8] = br#"{"params":{"notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true}}}"#;
 
-/// The tool, prompt, resource or task that a request is about.
+/// Returns the parameter that names the tool, prompt, resource or task of a request.
 pub(crate) fn target<'a>(method: &str, params: &Params<'a>) -> Option<&'a RawValue> {
     match target_name(method) {
         "uri" => params.uri,
@@ -476,7 +477,7 @@ pub(crate) fn target<'a>(method: &str, params: &Params<'a>) -> Option<&'a RawVal
     }
 }
 
-/// What the target of a method is called in its parameters.
+/// Returns the name of the parameter that is the target of a method.
 pub(crate) fn target_name(method: &str) -> &'static str {
     match method {
         request::RESOURCES_READ | request::SUBSCRIBE | request::UNSUBSCRIBE => "uri",
@@ -485,13 +486,13 @@ pub(crate) fn target_name(method: &str) -> &'static str {
     }
 }
 
-/// From text, never from bytes: one instance of the decoder for each type, not two.
+/// Decodes JSON from text, never from bytes: so each type has one instance of the decoder, not two.
 pub(crate) fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> serde_json::Result<T> {
     let text = std::str::from_utf8(bytes).map_err(serde::de::Error::custom)?;
     serde_json::from_str(text)
 }
 
-/// A JSON string, borrowed where it has no escapes.
+/// Reads a JSON string. Borrows it if it has no escapes.
 pub(crate) fn string(json: &[u8]) -> Option<Cow<'_, str>> {
     if let [b'"', plain @ .., b'"'] = json
         && !plain.contains(&b'\\')
@@ -501,7 +502,7 @@ pub(crate) fn string(json: &[u8]) -> Option<Cow<'_, str>> {
     decode(json).ok().map(Cow::Owned)
 }
 
-/// A message with these parameters and nothing else, of about so many bytes.
+/// Writes a message with these parameters and nothing else. `bytes` is the expected length.
 fn message_with(params: &impl Serialize, bytes: usize) -> Vec<u8> {
     let mut message = Vec::with_capacity(bytes);
     message.extend_from_slice(b"{\"params\":");

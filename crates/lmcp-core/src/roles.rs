@@ -1,6 +1,6 @@
-//! Which roles something is for.
+//! The roles that a tool, a resource or a prompt is for.
 
-/// Whom a tool, a resource or a prompt is for.
+/// The roles that may see an item. `None`: everybody.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Roles(Option<Box<[String]>>);
 
@@ -9,12 +9,12 @@ impl Roles {
         Self(Some(roles.into_iter().map(Into::into).collect()))
     }
 
-    /// Is it for everybody?
+    /// Whether everybody may see the item.
     pub(crate) fn is_everybody(&self) -> bool {
         self.0.is_none()
     }
 
-    /// Is it for callers of this role?
+    /// Whether callers of this role may see the item.
     pub(crate) fn has(&self, role: Option<&str>) -> bool {
         let roles = self.0.as_ref();
         roles.is_none_or(|roles| roles.iter().any(|known| Some(known.as_str()) == role))

@@ -1,4 +1,4 @@
-//! The folders a client works in: does a path lie in one of them?
+//! The folders that a client works in, and whether a path lies in one of them.
 
 use std::{
     io,
@@ -9,9 +9,9 @@ use lmcp_wire::roots::Root;
 
 use crate::resource::template::unescape;
 
-/// Does a path lie in one of these folders? Decided on what the paths really are, not on how they are written: links
-/// are followed, `..` is resolved and names are compared whole. What does not exist yet is judged by the folder it
-/// would be in. A root that is no local folder covers nothing.
+/// Returns whether a path lies in one of these folders. The real paths are compared: links are followed, `..` is resolved, and
+/// names must be equal as a whole. For a path that does not exist yet, the folder that it would be in decides. A root that is
+/// no local folder covers nothing.
 ///
 /// ```
 /// # use lmcp::{Cx, ToolError, ToolResult, roots};
@@ -22,14 +22,14 @@ use crate::resource::template::unescape;
 /// ```
 ///
 /// # Errors
-/// The path cannot be looked at.
+/// The path cannot be resolved.
 pub fn covers(roots: &[Root], path: &Path) -> io::Result<bool> {
     let path = real(path)?;
     let mut folders = roots.iter().filter_map(|root| folder(&root.uri));
     Ok(folders.any(|folder| path.starts_with(folder)))
 }
 
-/// The folder that a `file:` URI names, as it really is.
+/// Returns the real path of the folder that a `file:` URI names.
 pub(crate) fn folder(uri: &str) -> Option<PathBuf> {
     let rest = uri.strip_prefix("file://")?;
     let path = rest.strip_prefix("localhost").unwrap_or(rest);
@@ -37,7 +37,7 @@ pub(crate) fn folder(uri: &str) -> Option<PathBuf> {
     path.is_absolute().then(|| path.canonicalize().ok())?
 }
 
-/// The path without links and dots; the part of it that does not exist must have none.
+/// Resolves links and dots. A part of the path that does not exist must have none.
 fn real(path: &Path) -> io::Result<PathBuf> {
     let mut missing = Vec::new();
     let mut there = path;
@@ -48,7 +48,7 @@ fn real(path: &Path) -> io::Result<PathBuf> {
                 return Ok(real);
             }
             Err(err) if err.kind() == io::ErrorKind::NotFound => {
-                // A link to nowhere leads somewhere else.
+                // A broken link names another path, so its own name says nothing.
                 if there.is_symlink() {
                     return Err(err);
                 }

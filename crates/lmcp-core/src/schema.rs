@@ -1,15 +1,15 @@
-//! The schemas of Rust types, in the form that clients take.
+//! The schemas of Rust types, in the form that clients accept.
 
 use lmcp_wire::order::ORDER;
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde_json::Value;
 
-/// Of what a handler takes: as it is shown to clients, and as arguments are checked against. They differ in what some
-/// client or model's provider stumbles over; see `lmcp_schema::publish_input`.
+/// Returns two schemas of the arguments of a handler: the one that clients are shown, and the one that arguments are checked
+/// against. They differ in the parts that some clients or model providers cannot handle; see `lmcp_schema::publish_input`.
 pub(crate) fn input<T: JsonSchema>() -> (Value, Value) {
     let mut exact = root::<T>(settings().for_deserialize());
     if let Some(schema) = exact.as_object_mut() {
-        // What the type is for is between its author and the compiler; the model reads the tool's own words.
+        // The comment on the type is for programmers. The model reads the description of the tool.
         schema.remove("description");
     }
     let mut shown = exact.clone();
@@ -19,8 +19,8 @@ pub(crate) fn input<T: JsonSchema>() -> (Value, Value) {
     (shown, exact)
 }
 
-/// Notes the order of the fields, which a JSON value does not keep: the schema as for writing lists them as required, in the
-/// order in which they are declared.
+/// Notes the order of the fields, which a JSON value does not keep. The schema for writing lists the fields as required, in the
+/// order of their declaration.
 fn note_order(schema: &mut Value, written: &Value) {
     match (schema, written) {
         (Value::Object(schema), Value::Object(written)) => {
@@ -45,7 +45,8 @@ fn note_order(schema: &mut Value, written: &Value) {
     }
 }
 
-/// Says in numbers what `format` says of an integer, so that one that does not fit its type is refused with its path.
+/// Adds the bounds that the `format` of an integer implies, so that a number that does not fit its type is refused with its
+/// path.
 fn bound_integers(schema: &mut Value) {
     match schema {
         Value::Array(items) => items.iter_mut().for_each(bound_integers),
@@ -66,12 +67,12 @@ fn bound_integers(schema: &mut Value) {
     }
 }
 
-/// Of what a handler returns.
+/// Returns the schema of the result of a handler.
 pub(crate) fn output<T: JsonSchema>() -> Value {
     lmcp_schema::publish_output(root::<T>(settings().for_serialize()))
 }
 
-/// Of a form: a flat object, with nothing a form renderer does not know.
+/// Returns the schema of a form: a flat object, without keywords that programs that show forms do not know.
 pub(crate) fn form<T: JsonSchema>() -> Value {
     let mut schema = lmcp_schema::normalise_input(root::<T>(settings().for_deserialize()));
     if let Some(object) = schema.as_object_mut() {

@@ -1,6 +1,7 @@
-//! Sealing what a client carries between two rounds: it can neither read nor change it, nor use it elsewhere.
+//! Seals the state that a client carries between two rounds: the client can neither read nor change it, nor use it for another
+//! request.
 //!
-//! ChaCha20-Poly1305 under a key of this server. Inside stand the expiry and whom and what the state was made for.
+//! ChaCha20-Poly1305 under a key of this server. The sealed text contains the expiry, the caller and the request of the state.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -19,13 +20,13 @@ use crate::{
     request::{Request, decode, string},
 };
 
-/// Bound into every seal, so that a key used elsewhere too cannot mix the two up.
+/// Part of every seal: if the key is also used for another purpose, the two cannot be mixed up.
 const PURPOSE: &[u8] = b"lmcp request state 1";
 
 /// Seals and opens request state.
 pub(crate) struct Sealer(LessSafeKey);
 
-/// Whom and what a state is for.
+/// The caller and the request that a state is for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Subject {
     /// The caller.
@@ -35,10 +36,11 @@ pub(crate) struct Subject {
 }
 
 impl Subject {
-    /// The caller of a request, and what the request is about.
+    /// Returns the caller of a request and a digest of its contents.
     pub(crate) fn of(request: &Request) -> Self {
         let arguments = request.arguments().unwrap_or(b"{}");
-        // Maps are ordered, so the text does not depend on how the client wrote it; what cannot be read stands for itself.
+        // Maps are ordered, so the text does not depend on the order that the client wrote. Arguments that cannot be parsed are
+        // taken as they are.
         let arguments = match decode::<Value>(arguments) {
             Ok(value) => value.to_string().into_bytes(),
             Err(_) => arguments.to_vec(),
@@ -69,7 +71,7 @@ struct Sealed<T> {
 }
 
 impl Sealer {
-    /// With a key that other instances of the server may share.
+    /// Makes a sealer with a key that other instances of the server may share.
     pub(crate) fn new(key: &[u8; 32]) -> Self {
         let key = UnboundKey::new(&CHACHA20_POLY1305, key)
             .expect("the key has the length of the algorithm");
@@ -97,7 +99,7 @@ impl Sealer {
         Ok(state)
     }
 
-    /// Seals the state of another server, which decides for itself how long and how large it may be.
+    /// Seals the state of another server. That server decides how long the state lives and how large it may be.
     pub(crate) fn seal_foreign(&self, state: &str, subject: Subject) -> Result<String, RpcError> {
         self.encrypt(&Sealed {
             expires: u64::MAX,
@@ -106,7 +108,7 @@ impl Sealer {
         })
     }
 
-    /// The state that a request brings back, if it brings one.
+    /// Opens the state that a request brings back, if it brings one.
     pub(crate) fn open_of<T: DeserializeOwned>(
         &self,
         request: &Request,
@@ -135,7 +137,7 @@ impl Sealer {
         Ok(URL_SAFE_NO_PAD.encode(whole))
     }
 
-    /// What was sealed, if nobody touched it and it belongs here.
+    /// Returns the sealed value, if nobody changed it and it belongs to this caller and request.
     pub(crate) fn open<T: DeserializeOwned>(
         &self,
         state: &str,

@@ -8,7 +8,7 @@ use crate::{
     principal::Principal,
 };
 
-/// Compares two secrets. The time that this takes tells nothing of where they differ, only whether they are equally long.
+/// Compares two secrets. The time that this takes does not show where they differ, only whether they are equally long.
 ///
 /// ```
 /// assert!(lmcp::equal_secrets(b"s3cret", b"s3cret"));
@@ -34,7 +34,7 @@ impl Tokens {
         self.0.push((name, token));
     }
 
-    /// The name that belongs to a token. All tokens are compared, so that the time does not tell which one it was.
+    /// The name that belongs to a token. All tokens are compared, so the time does not show which one matched.
     pub fn holder(&self, shown: &str) -> Option<&str> {
         if shown.is_empty() {
             return None;

@@ -1,7 +1,7 @@
 //! The seam: a request goes in, a stream of replies comes out, and dropping the stream stops the work.
 //!
-//! Transports stand on one side, a [`Handle`](crate::Handle), a hub or a test on the other. Nothing else passes. What
-//! passes is free of revisions: [`Endpoint::start`](crate::Endpoint::start) has it written for the client.
+//! Transports are on one side; a [`Handle`](crate::Handle), a hub or a test is on the other. Nothing else passes between them.
+//! Requests and replies are free of revisions: [`Endpoint::start`](crate::Endpoint::start) writes them for the client.
 
 use std::{
     fmt,
@@ -16,8 +16,6 @@ use lmcp_wire::RpcError;
 use crate::{outcome::Outcome, reply::Reply, request::Request};
 
 /// A service answers requests. An [`Endpoint`](crate::Endpoint) serves it on any transport, to clients of every revision:
-///
-/// It is served by an [`Endpoint`](crate::Endpoint), on any transport and to clients of every revision:
 ///
 /// ```
 /// use lmcp::{Endpoint, Payload, Replies, Request, Service};
@@ -45,21 +43,21 @@ pub trait Service: Send + Sync + 'static {
     /// Starts to answer. Returns at once: the work is done as the replies are polled.
     fn call(&self, request: Request) -> Replies;
 
-    /// The last transport that served it stops: what would never end by itself, subscriptions say, ends now, while
+    /// Called when the last transport stops: ends everything that would never end by itself, such as subscriptions, while
     /// connections can still be written to.
     fn close(&self) {}
 
-    /// Says good-bye to a server elsewhere that it stands for, and waits for its end.
+    /// Disconnects from the remote server that the service stands for, and waits until that is done.
     fn hang_up(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(ready(()))
     }
 
-    /// Asks a server elsewhere that it stands for whether it is there.
+    /// Asks the remote server that the service stands for whether it answers.
     fn ping(&self) -> Pin<Box<dyn Future<Output = Result<(), RpcError>> + Send + '_>> {
         Box::pin(ready(Ok(())))
     }
 
-    /// Whether no work goes on that transports do not know of.
+    /// Whether no work goes on besides the requests of transports.
     fn is_idle(&self) -> bool {
         true
     }
@@ -113,12 +111,12 @@ pub trait Source: Send {
     /// The next reply; `None` after [`Reply::Done`].
     fn poll_reply(&mut self, cx: &mut Context<'_>) -> Poll<Option<Reply>>;
 
-    /// Does the work change nothing, so that it may be stopped after its first turn as if it had never begun?
+    /// Whether the work changes nothing, so that it may be stopped after its first turn as if it had never begun.
     fn is_harmless(&self) -> bool {
         false
     }
 
-    /// Looked at while nobody can take a reply: work whose time is over ends all the same, and then this is ready.
+    /// Polls the deadline while nobody can take a reply. Work whose time is over ends, and this becomes ready.
     fn poll_deadline(&mut self, _: &mut Context<'_>) -> Poll<()> {
         Poll::Pending
     }
@@ -135,7 +133,7 @@ impl Replies {
         Self(Inner::Ready(Some(Reply::Done(Err(error)))))
     }
 
-    /// One reply, which is the end.
+    /// Makes replies of this one, which must be the last.
     pub(crate) fn ready(done: Reply) -> Self {
         Self(Inner::Ready(Some(done)))
     }
@@ -153,7 +151,7 @@ impl Replies {
         })
     }
 
-    /// The same, where nothing is changed that could not be changed again.
+    /// Does the same for work that changes nothing, or only what can be changed back.
     pub(crate) fn later_harmless(future: impl Future<Output = Self> + Send + 'static) -> Self {
         Self::from_source(Later {
             state: Waited::Waiting(Box::pin(future)),
@@ -174,7 +172,7 @@ impl Replies {
         }
     }
 
-    /// Does the work change nothing, so that it may be stopped after its first turn as if it had never begun?
+    /// Whether the work changes nothing, so that it may be stopped after its first turn as if it had never begun.
     #[doc(hidden)]
     pub fn is_harmless(&self) -> bool {
         match &self.0 {
@@ -183,7 +181,7 @@ impl Replies {
         }
     }
 
-    /// Looked at while nobody can take a reply: work whose time is over ends all the same, and then this is ready.
+    /// Polls the deadline while nobody can take a reply. Work whose time is over ends, and this becomes ready.
     #[doc(hidden)]
     pub fn poll_deadline(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match &mut self.0 {
@@ -192,7 +190,7 @@ impl Replies {
         }
     }
 
-    /// The end, if it needs no waiting for and nothing is said before it.
+    /// The end of the replies, if it is there already and nothing comes before it.
     #[doc(hidden)]
     pub fn take_ready(&mut self) -> Option<Reply> {
         match &mut self.0 {

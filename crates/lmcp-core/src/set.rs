@@ -33,7 +33,7 @@ pub struct ToolSet<S> {
     pub(crate) parts: Parts,
 }
 
-/// What a set, or a server, is made of.
+/// The parts of a set, or of a server.
 #[derive(Debug, Default)]
 pub(crate) struct Parts {
     pub(crate) tools: Vec<AnyTool>,
@@ -42,7 +42,7 @@ pub(crate) struct Parts {
 }
 
 impl<S: Send + Sync + 'static> ToolSet<S> {
-    /// A set that is empty yet, around the value that its members will share.
+    /// Makes an empty set around the value that its members share.
     pub fn new(state: impl Into<Arc<S>>) -> Self {
         Self {
             state: state.into(),

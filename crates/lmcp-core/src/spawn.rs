@@ -1,34 +1,34 @@
-//! Spawned tasks with an owner: when the owner goes, they go.
+//! Spawned tasks with an owner. When the owner is dropped, the tasks are stopped.
 
 use std::sync::{Mutex, PoisonError};
 
 use tokio::task::{AbortHandle, JoinSet};
 
-/// Tasks that end with whoever holds this.
+/// Tasks that are stopped when this value is dropped.
 #[derive(Debug, Default)]
 pub struct Tasks(Mutex<JoinSet<()>>);
 
 impl Tasks {
-    /// Runs a future beside the caller's. It can be stopped alone, too.
+    /// Spawns a future. The handle stops this task alone.
     pub fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
         let mut tasks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         while tasks.try_join_next().is_some() {}
         tasks.spawn(future)
     }
 
-    /// How many have not ended.
+    /// The number of tasks that have not ended.
     pub fn len(&self) -> usize {
         let mut tasks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         while tasks.try_join_next().is_some() {}
         tasks.len()
     }
 
-    /// Have all ended?
+    /// Whether all tasks have ended.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Stops them all.
+    /// Stops all tasks.
     pub fn abort(&self) {
         self.0
             .lock()

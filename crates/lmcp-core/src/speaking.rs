@@ -17,7 +17,7 @@ use crate::{
     service::{Replies, Source},
 };
 
-/// Replies that wait to be taken, of one call.
+/// The most replies of one call that wait to be taken.
 const WAITING: usize = 16;
 
 /// Sends the replies of a service before its end: see [`Replies::speaking`].
@@ -52,18 +52,18 @@ impl fmt::Debug for Say {
     }
 }
 
-/// What was said and waits to be taken. Most calls say nothing before their end, so nothing is set aside for it.
+/// Replies that wait to be taken. Most calls send none before their end, so an empty queue allocates nothing.
 #[derive(Default)]
 struct Said {
     queue: Mutex<Queue>,
-    /// There is room again, or nobody listens any more.
+    /// Notified when there is room again, or when nobody takes replies any more.
     taken: Notify,
 }
 
 #[derive(Default)]
 struct Queue {
     replies: VecDeque<Reply>,
-    /// Whoever waits for the next reply.
+    /// The waker of the task that waits for the next reply.
     taker: Option<Waker>,
     is_over: bool,
 }
@@ -73,7 +73,7 @@ impl Said {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Nothing more is taken.
+    /// Ends the queue: no further reply is taken.
     fn end(&self) {
         self.lock().is_over = true;
         self.taken.notify_waiters();
@@ -81,8 +81,8 @@ impl Said {
 }
 
 impl Replies {
-    /// Replies of a future that may say things on its way, and ends with what it returns. It is polled only while somebody
-    /// takes the replies.
+    /// Makes replies of a future that may send some on its way, and ends with its result. The future is polled only while
+    /// somebody takes the replies.
     ///
     /// ```
     /// # use lmcp::{Payload, ProgressReport, Replies, Reply};
@@ -109,10 +109,10 @@ impl Replies {
 type Work = Pin<Box<dyn Future<Output = Result<Outcome, RpcError>> + Send>>;
 
 struct Speaking {
-    /// `None` once it has ended.
+    /// `None` once the work has ended.
     work: Option<Work>,
     said: Arc<Said>,
-    /// Held back until everything said before it is taken.
+    /// The result, held back until all replies before it are taken.
     end: Option<Result<Outcome, RpcError>>,
 }
 
@@ -123,7 +123,7 @@ impl Source for Speaking {
         {
             self.work = None;
             self.end = Some(end);
-            // Somebody may have kept a way to speak.
+            // A clone of the sender may still exist, so it must be told.
             self.said.end();
         }
         let mut queue = self.said.lock();

@@ -9,8 +9,8 @@ use tokio::sync::Notify;
 
 /// The places for steps that block. Cheap to clone.
 ///
-/// A caller that runs no step gets any place that is free, and more than one only while a third of all stays free for
-/// others. So a caller that starts many long steps waits for itself.
+/// A caller that runs no step gets any place that is free. A caller that runs one gets another only while a third of all places
+/// stays free for others. So a caller that starts many long steps waits for its own steps.
 #[derive(Clone)]
 pub(crate) struct Steps(Arc<Shared>);
 
@@ -26,7 +26,7 @@ struct RunningSteps {
     by_owner: HashMap<Box<str>, usize>,
 }
 
-/// One place, given back when this is dropped.
+/// One place. Dropping it frees the place.
 pub(crate) struct StepPlace {
     steps: Steps,
     owner: Box<str>,
@@ -46,7 +46,7 @@ impl Steps {
         loop {
             let freed = self.0.freed.notified();
             tokio::pin!(freed);
-            // From here on a place that is given back is noticed.
+            // From here on, no freed place is missed.
             freed.as_mut().enable();
             if let Some(place) = self.try_enter(owner) {
                 return place;

@@ -1,6 +1,6 @@
-//! Reading a struct from named strings: the variables of a URI, the arguments of a prompt.
+//! Reads a struct from named strings: the variables of a URI, or the arguments of a prompt.
 //!
-//! A field of type `u32` or `bool` is parsed from its text, an `Option` is whatever is there.
+//! A field of type `u32` or `bool` is parsed from its text. An `Option` is `None` if the string is missing.
 
 use std::collections::BTreeMap;
 
@@ -44,7 +44,7 @@ impl Text<'_> {
     }
 }
 
-/// A method per type of number: the text is parsed as that type, and a failure names the string.
+/// One method for each type of number: the text is parsed as that type, and an error names the string.
 macro_rules! parsed {
     ($($deserialize:ident $visit:ident $expected:literal,)*) => {$(
         fn $deserialize<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {

@@ -1,4 +1,4 @@
-//! Tasks: requests that were answered with a handle and go on.
+//! Tasks: requests that were answered with an id, and whose work goes on.
 //!
 //! The store owns the work. A task belongs to the caller that started it, and is forgotten some time after it ended.
 
@@ -33,24 +33,27 @@ pub(crate) struct TaskStore(Mutex<BTreeMap<String, Entry>>);
 
 struct Entry {
     owner: String,
-    /// Absent once it has ended: a task that is kept for its result keeps nothing else.
+    /// `None` once the task has ended: of an ended task, only the result is kept.
     call: Option<Arc<Call>>,
-    /// The memory of its result.
+    /// The memory of the result.
     _counted: Option<Reservation>,
-    /// As it was when it last began, asked or ended; open questions are added when it is shown.
+    /// The task as it was when it last started, asked or ended. Open questions are added when the task is shown.
     task: Task,
     born: Instant,
-    /// Dropping it stops the work.
+    /// Dropping this stops the work.
     stop: Option<oneshot::Sender<()>>,
 }
 
 impl TaskStore {
-    /// Takes over a request's work. It can be asked for before this returns.
-    pub(crate) fn adopt(&self, call: &Arc<Call>, work: Work) -> Result<Task, RpcError> {
+    /// Takes over a request's work. It can be asked for before this returns. Gives the work back where others have taken the last place
+    /// since there was room.
+    pub(crate) fn adopt(&self, call: &Arc<Call>, work: Work) -> Result<Task, Work> {
         let limits = &call.engine.limits;
         let mut entries = self.lock();
         let owner = call.request.caller().owner();
-        make_room(&mut entries, &call.request.caller().payer(), limits)?;
+        if make_room(&mut entries, &call.request.caller().payer(), limits).is_err() {
+            return Err(work);
+        }
         let id = random::hex::<16>();
         let mut task = Task::working(id.clone(), clock::now());
         task.ttl_ms = Some(millis(limits.task_wait));
@@ -73,12 +76,12 @@ impl TaskStore {
         Ok(task)
     }
 
-    /// Could another task of this caller be taken?
+    /// Checks that this caller may have another task.
     pub(crate) fn expect_room(&self, caller: &Caller, limits: &Limits) -> Result<(), RpcError> {
         make_room(&mut self.lock(), &caller.payer(), limits)
     }
 
-    /// It asks, or was answered.
+    /// Notes the time of a question or an answer, and announces the change.
     pub(crate) fn touch(&self, id: &str, engine: &Engine) {
         if let Some(entry) = self.lock().get_mut(id) {
             entry.task.last_updated_at = clock::now();
@@ -86,7 +89,7 @@ impl TaskStore {
         engine.listeners.task_changed(id);
     }
 
-    /// The task as it stands.
+    /// Returns the present state of a task.
     pub(crate) fn get(&self, id: &str, owner: &str) -> Result<Task, RpcError> {
         let entries = self.lock();
         let entry = entries
@@ -95,7 +98,7 @@ impl TaskStore {
         entry.map(Entry::show).ok_or_else(|| unknown(id))
     }
 
-    /// Hands answers to a task. Those to questions nobody asks are ignored.
+    /// Hands answers to a task. Answers to questions that are not open are ignored.
     pub(crate) fn answer(
         &self,
         id: &str,
@@ -110,7 +113,7 @@ impl TaskStore {
         Ok(())
     }
 
-    /// Stops a task. One that has ended stays as it is.
+    /// Stops a task. A task that has ended stays as it is.
     pub(crate) fn cancel(&self, id: &str, owner: &str, engine: &Engine) -> Result<(), RpcError> {
         if let Some(call) = self.call(id, owner)? {
             call.cancel();
@@ -121,7 +124,7 @@ impl TaskStore {
         Ok(())
     }
 
-    /// Those of these tasks that belong to a caller.
+    /// Returns the ids of those tasks that belong to this owner.
     pub(crate) fn owned(&self, ids: Vec<String>, owner: &str) -> Vec<String> {
         let entries = self.lock();
         ids.into_iter()
@@ -129,7 +132,7 @@ impl TaskStore {
             .collect()
     }
 
-    /// Stops and forgets one.
+    /// Stops and forgets a task.
     fn forget(&self, id: &str) {
         let entry = self.lock().remove(id);
         if let Some(call) = entry.and_then(|entry| entry.call) {
@@ -137,14 +140,14 @@ impl TaskStore {
         }
     }
 
-    /// Stops and forgets all.
+    /// Stops and forgets all tasks.
     pub(crate) fn clear(&self) {
         let entries = std::mem::take(&mut *self.lock());
         let running = entries.values().filter_map(|entry| entry.call.as_ref());
         running.for_each(|call| call.cancel());
     }
 
-    /// The call of a task; none where it has ended.
+    /// Returns the call of a task. `None`: the task has ended.
     fn call(&self, id: &str, owner: &str) -> Result<Option<Arc<Call>>, RpcError> {
         let entries = self.lock();
         let entry = entries.get(id).filter(|entry| entry.owner == owner);
@@ -165,7 +168,11 @@ impl TaskStore {
         change(&mut entry.task);
         entry.task.last_updated_at = clock::now();
         entry.stop = None;
-        if let Some((call, result)) = entry.call.take().zip(entry.task.result.as_ref()) {
+        let Some(call) = entry.call.take() else {
+            return true;
+        };
+        entry.task.ttl_ms = Some(entry.kept_from_now(&call.engine.limits));
+        if let Some(result) = &entry.task.result {
             let account = call.engine.budget.account(Caller::payer_of(&entry.owner));
             entry._counted = Some(account.take(result.get().len()));
         }
@@ -180,13 +187,26 @@ impl TaskStore {
 impl Entry {
     fn show(&self) -> Task {
         let mut task = self.task.clone();
-        let call = self.call.as_ref();
-        let open = call.map(|call| call.asking.open_questions());
-        if let Some(open) = open.filter(|open| !open.is_empty() && !task.status.is_terminal()) {
+        let Some(call) = &self.call else {
+            return task;
+        };
+        // Spec, tasks: a client may give up a task when this time has passed since its creation, and it may change.
+        task.ttl_ms = Some(self.kept_from_now(&call.engine.limits));
+        let open = call.asking.open_questions();
+        if !open.is_empty() {
             task.status = TaskStatus::InputRequired;
             task.input_requests = Some(open);
         }
         task
+    }
+
+    /// How long it is kept if it ends now: milliseconds since its creation. That grows as it runs, so that nobody was ever told of a time
+    /// at which its result may be gone; and in steps, so that it seldom changes. After its end it is kept for one step at least.
+    fn kept_from_now(&self, limits: &Limits) -> u64 {
+        let wait = millis(limits.task_wait);
+        let step = wait.div_ceil(2).max(1);
+        let steps = millis(self.born.elapsed()) / step;
+        wait.saturating_add(steps.saturating_mul(step))
     }
 
     /// Ended, and its time has passed.
@@ -205,7 +225,7 @@ async fn drive(id: String, call: Arc<Call>, mut work: Work, mut stopped: oneshot
     let result = tokio::select! {
         biased;
         _ = &mut stopped => return,
-        // Nobody can ask for it any more.
+        // The caller is gone for good, so nobody can ask for the task any more.
         () = caller.gone() => return call.engine.tasks.forget(&id),
         result = poll_fn(|cx| poll_fenced(&mut work, &call, cx)) => result,
     };
@@ -227,8 +247,8 @@ async fn drive(id: String, call: Arc<Call>, mut work: Work, mut stopped: oneshot
     }
 }
 
-/// Forgets tasks whose time is over. The others must stay readable: if they leave no room for one more of this owner, it
-/// is refused.
+/// Forgets ended tasks whose time is over. The other tasks are kept. If they leave no room for another task of this payer, that
+/// task is refused.
 fn make_room(
     entries: &mut BTreeMap<String, Entry>,
     payer: &str,

@@ -1,11 +1,11 @@
-//! Saying something once in a while that happens all the time.
+//! Reports a frequent event only once in a while.
 
 use std::time::{Duration, Instant};
 
-/// Between two times that the same thing is said.
+/// The time between two reports.
 const QUIET: Duration = Duration::from_secs(5);
 
-/// Counts what happens, and says now and then how often it did: a flood must not fill a log.
+/// Counts events, and reports their number now and then, so that a flood does not fill a log.
 #[derive(Debug, Default)]
 pub struct Throttle {
     since: Option<Instant>,
@@ -13,7 +13,7 @@ pub struct Throttle {
 }
 
 impl Throttle {
-    /// It has happened once more. Where it is time to say so: how often since the last time that was said.
+    /// Counts one event. If a report is due, returns the number of events since the last report.
     pub fn count(&mut self) -> Option<u64> {
         self.times += 1;
         if self.since.is_some_and(|since| since.elapsed() < QUIET) {

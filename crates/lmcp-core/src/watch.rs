@@ -1,4 +1,4 @@
-//! `resources/subscribe` at a service that is no server of this crate: the session remembers what its client watches.
+//! `resources/subscribe` at a service that does not use this crate's server: the session remembers the watched resources.
 
 use lmcp_wire::{RpcError, method::request};
 use serde_json::json;
@@ -6,17 +6,17 @@ use serde_json::json;
 use crate::{limits::Limits, request::Request, session::Session};
 
 impl Request {
-    /// Does as `resources/subscribe` or `resources/unsubscribe` says: the session remembers the resource, or forgets it. For
-    /// services that tell clients of changes by themselves; see [`SessionState::watches`](crate::session::SessionState::watches).
+    /// Performs `resources/subscribe` or `resources/unsubscribe`: the session remembers the resource, or forgets it. For
+    /// services that announce changes themselves; see [`SessionState::watches`](crate::session::SessionState::watches).
     ///
     /// # Errors
-    /// The client has no session, or watches as much as it may.
+    /// The client has no session, or already watches as much as it may.
     pub fn watch(&self) -> Result<(), RpcError> {
         let uri = self.target()?;
         let unknown = || RpcError::method_not_found(self.method());
         let session = self.session().ok_or_else(unknown)?;
         if self.method() != request::SUBSCRIBE {
-            // A session that watches nothing need not begin to for this.
+            // If the session has no state, none is made for this.
             if let Some(live) = Session::find(session) {
                 live.unwatch(&uri);
             }
@@ -40,7 +40,7 @@ fn cost(uri: &str) -> usize {
     4 * uri.len() + 256
 }
 
-/// May a session that watches these watch this one, too?
+/// Checks that a session that watches these URIs may watch this one, too.
 pub(crate) fn expect_room(watched: &[String], uri: &str, limits: &Limits) -> Result<(), RpcError> {
     let (most, bytes) = (limits.watched, limits.watched_bytes);
     if watched.iter().map(String::len).sum::<usize>() + uri.len() > bytes {

@@ -1,16 +1,16 @@
-//! How much memory a JSON text takes once it is read.
+//! Estimates the memory that a JSON text takes once it is parsed.
 //!
-//! A few bytes of text can become many bytes of values: `[1],` is four, and a list with one number takes almost two
-//! hundred. A message is weighed before it is read, so that what it becomes is reserved, too.
+//! A few bytes of text can become many bytes of values: `[1],` is four bytes, and a list with one number takes almost two
+//! hundred. A message is weighed before it is parsed, so that the memory for its values is reserved, too.
 
-/// Up to this size a message is not worth weighing: there is room for what it becomes in what every call takes.
+/// A message up to this size is not weighed: the memory that every call reserves is enough for its values.
 pub(crate) const LIGHT: usize = 16 << 10;
 
 /// A member of an object: its key and its place in the map.
 const MEMBER: usize = 160;
-/// An item of a list, as a value and once more as what a tool takes it for.
+/// An item of a list, as a JSON value and once more as the value that a tool reads it into.
 const ITEM: usize = 96;
-/// A list or an object, with the room it makes for its first items.
+/// A list or an object, with the space for its first items.
 const CONTAINER: usize = 192;
 
 /// The bytes that the values in a JSON text take, at the most.
@@ -33,7 +33,7 @@ fn skip_string(bytes: &mut std::slice::Iter<'_, u8>) {
     while let Some(byte) = bytes.next() {
         match byte {
             b'"' => return,
-            // Whatever is escaped does not end the string.
+            // An escaped character does not end the string.
             b'\\' => drop(bytes.next()),
             _ => {}
         }

@@ -1,5 +1,5 @@
-//! A small terminal multiplexer with two panes and an agent in each: they write to each other, set timers and share a
-//! scratchpad, and the program can become a new version of itself while they go on.
+//! A small terminal multiplexer with two panes and an agent in each. The agents write to each other, set timers and share a
+//! scratchpad, and the program can become a new version of itself while they run on.
 //! `cargo run -p lmcp-embed --example deck -- /run/user/1000/deck/host.sock claude codex`
 //!
 //! Ctrl-O goes to the other pane, Ctrl-R restarts the program in place, Ctrl-Q quits.
@@ -39,10 +39,10 @@ use serde::{Deserialize, Serialize};
 
 type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
 
-/// Names the file in which the program hands on its state to itself when it restarts in place.
+/// Names the file in which the program hands its state to itself when it restarts in place.
 const STATE: &str = "DECK_STATE";
 
-/// What the agents share.
+/// The state that the agents share.
 #[derive(Clone, Default, Deserialize, Serialize)]
 struct Shared {
     pad: String,
@@ -50,7 +50,7 @@ struct Shared {
     revision: u64,
 }
 
-/// What is kept across a restart.
+/// The state that is kept across a restart.
 #[derive(Deserialize, Serialize)]
 struct Kept {
     shared: Shared,
@@ -59,7 +59,7 @@ struct Kept {
 }
 
 impl Kept {
-    /// Reads what the program before this one wrote, and removes it.
+    /// Reads the state that the program before this one wrote, and removes the file.
     fn take(file: OsString) -> Result<Self> {
         let text = fs::read(&file)?;
         fs::remove_file(file)?;
@@ -196,19 +196,20 @@ struct Pane {
     label: String,
     id: String,
     terminal: File,
-    /// The number of the terminal that the program before this one left open. It stays open, and is handed on again.
+    /// The number of the terminal that the program before this one left open. The terminal stays open, and is handed on
+    /// again.
     handed: Option<i32>,
     screen: Terminal,
 }
 
-/// What the main thread hears.
+/// The events of the main thread.
 enum News {
     Output(usize, Vec<u8>),
     Keys(Vec<u8>),
     Child(Event),
 }
 
-/// The size of a pane on a terminal of this size.
+/// Returns the size of a pane on a terminal of this size.
 fn half(size: Winsize) -> Winsize {
     Winsize {
         ws_row: (size.ws_row.max(6) - 2) / 2,
@@ -239,7 +240,7 @@ impl Pane {
         let child = host.child(label, "agent")?;
         let id = child.identity().id.clone();
         let pane = Self::new(label.into(), id, File::from(terminal), size)?;
-        // It makes the terminal its own and becomes the command, under the same number.
+        // `setsid` makes the terminal its own and becomes the command, under the same process number.
         let mut start = child.command("setsid");
         start.args(["--ctty", "sh", "-c", command]);
         start.stdin(screen()?).stdout(screen()?).stderr(screen()?);
@@ -248,7 +249,7 @@ impl Pane {
         Ok(pane)
     }
 
-    /// Leaves the terminal open for the next program. One that is closed takes its child along.
+    /// Leaves the terminal open for the next program. Closing a terminal would end its child.
     fn hand_on(&self) -> io::Result<(String, String, i32)> {
         let number = match self.handed {
             Some(number) => number,
@@ -260,7 +261,7 @@ impl Pane {
         Ok((self.label.clone(), self.id.clone(), number))
     }
 
-    /// Reads what it shows, on a thread of its own.
+    /// Reads the output of the pane, on a thread of its own.
     fn follow(&self, number: usize, news: Sender<News>) -> Result {
         let mut terminal = self.terminal.try_clone()?;
         thread::spawn(move || {
@@ -278,7 +279,7 @@ impl Pane {
     }
 }
 
-/// The terminal of the person, which is as it was when this goes.
+/// The terminal of the person, which is restored when this is dropped.
 struct Raw(Termios);
 
 impl Raw {
@@ -337,12 +338,12 @@ fn main() -> Result {
     if again {
         return restart(host, &desk, &panes, Path::new(path));
     }
-    // Nobody comes back for them.
+    // No later program takes these children over.
     host.children().iter().for_each(ChildHandle::end);
     Ok(())
 }
 
-/// Shows the panes until somebody quits, which gives `false`, or wants a restart.
+/// Shows the panes. Returns `false` if somebody quits, and `true` for a restart.
 fn watch(host: &Host, panes: &mut [Pane], mut last: String) -> Result<bool> {
     let (says, news): (Sender<News>, Receiver<News>) = channel();
     for (number, pane) in panes.iter().enumerate() {
@@ -391,7 +392,7 @@ fn told(event: &Event) -> String {
     }
 }
 
-/// Both panes, each with a line below it that says who is in it.
+/// Draws both panes, each with a line below it that names its child.
 fn draw(host: &Host, panes: &[Pane], focus: usize, last: &str) -> Result {
     let mut out = String::from("\x1b[H\x1b[2J");
     for (number, pane) in panes.iter().enumerate() {
@@ -416,14 +417,14 @@ fn draw(host: &Host, panes: &[Pane], focus: usize, last: &str) -> Result {
     Ok(stdout().flush()?)
 }
 
-/// Becomes this program anew, with the same children in the same terminals.
+/// Starts this program again in its place, with the same children in the same terminals.
 fn restart(host: Host, desk: &Desk, panes: &[Pane], path: &Path) -> Result {
     let file = path.with_extension("kept");
     let failed = host.exec_with(|| {
-        // By now no agent is told any more that it has written something.
+        // From here on, no agent is told that a write succeeded.
         let shared = desk.lock().clone();
         let panes = panes.iter().map(Pane::hand_on).collect::<io::Result<_>>()?;
-        // In a file: a variable holds 128 KiB at most.
+        // The state goes into a file, because a variable holds at most 128 KiB.
         fs::write(&file, serde_json::to_vec(&Kept { shared, panes })?)?;
         let mut this = Command::new(env::current_exe()?);
         this.arg(path).env(STATE, &file);

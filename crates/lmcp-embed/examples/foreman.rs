@@ -1,9 +1,10 @@
-//! A program that starts children in ways of its own, and changes what they are while they run.
-//! `cargo run -p lmcp-embed --example foreman`
+//! A program that starts children in ways of its own, and changes their rights while they run. `cargo run -p lmcp-embed
+//! --example foreman`
 //!
-//! It takes a line at a time: `start LABEL TASK COMMAND` runs a command of a shell as a worker with a task, `adopt LABEL PID` takes a process
-//! that runs already, `promote LABEL` makes a worker a lead, `elsewhere LABEL` lets in what the child started in tmux or a
-//! container, `family LABEL` allows it sub-agents, `entry LABEL` shows what its agent would have in its configuration.
+//! The program reads lines: `start LABEL TASK COMMAND` runs a command of a shell as a worker with a task, `adopt LABEL PID`
+//! takes a process that runs already, `promote LABEL` makes a worker a lead, `elsewhere LABEL` admits processes that the
+//! child started in tmux or a container, `family LABEL` allows the child sub-agents, `entry LABEL` shows the entry for the
+//! configuration of its agent.
 
 #![expect(clippy::print_stdout, reason = "what it says is for people")]
 
@@ -16,7 +17,7 @@ use lmcp::{
 
 type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
 
-/// What the program knows of a child, and a tool finds by who calls it.
+/// The program's data about a child. A tool finds it by the caller.
 struct Task(String);
 
 async fn task(_: NoArgs, cx: Cx) -> String {
@@ -55,7 +56,7 @@ fn main() -> Result {
             }
             ["adopt", label, process] => {
                 let child = host.child(label, "worker")?;
-                // It knows nothing of this yet: somebody has to tell it the file.
+                // The process has no credentials yet: a person has to give it the file.
                 println!("credentials {}", child.credentials().display());
                 child.bind(process.parse()?)?;
                 children.insert(label.to_owned(), child);
@@ -70,15 +71,15 @@ fn main() -> Result {
     Ok(())
 }
 
-/// Starts a child as a library for pseudo-terminals would: it takes variables, and gives a process.
+/// Starts a child as a library for pseudo-terminals would: with variables, and with a process as the result.
 fn start(host: &Host, label: &str, task: &str, command: &str) -> Result<Child> {
     let child = host.child(label, "worker")?;
     child.set_data(Task(task.to_owned()));
-    // In its welcome, and in its identity.
+    // The child sees the field in its welcome and in its identity.
     child.set_field("desk", children_of(host));
     let mut shell = Command::new("sh");
     let process = shell.args(["-c", command]).envs(child.env()).spawn()?;
-    // What it starts may be quicker, and waits for this.
+    // A process of the child may connect before this call; it waits.
     child.bind(process.id())?;
     child.watch(process);
     Ok(child)
@@ -90,7 +91,7 @@ fn children_of(host: &Host) -> usize {
 
 fn change(child: &Child, what: &str) {
     match what {
-        // It hears that there is a resource now, and nobody else does.
+        // Only this child is told that there is a new resource.
         "promote" => child.set_role("lead"),
         "elsewhere" => {
             child.admit_adopted();

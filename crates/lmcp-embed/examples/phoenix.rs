@@ -1,9 +1,10 @@
-//! A program that may be killed, or become another version of itself, while its children go on: its host is at a path, and
-//! the next one there knows them again. `cargo run -p lmcp-embed --example phoenix -- /run/user/1000/phoenix/host.sock`. Without a path
-//! it may become another version of itself, and its children end when it is killed.
+//! A program that may be killed, or become another version of itself, while its children run on: its host is at a path, and
+//! the next host there knows the children again. `cargo run -p lmcp-embed --example phoenix --
+//! /run/user/1000/phoenix/host.sock`. Without a path the program can still become another version of itself, but its
+//! children end when it is killed.
 //!
-//! It takes a line at a time: `start LABEL COMMAND` runs a command of a shell as a child, `list` shows the children, `exec`
-//! becomes itself anew, `quit` closes and leaves them alone; so does the end of input.
+//! The program reads lines: `start LABEL COMMAND` runs a command of a shell as a child, `list` shows the children, `exec`
+//! starts the program again in its place, `quit` and the end of input close the host and leave the children alone.
 
 #![expect(clippy::print_stdout, reason = "what it says is for people")]
 
@@ -30,7 +31,7 @@ fn main() -> Result {
     };
     let host = setup.start(Server::new("phoenix", "1.0.0").tool(whoami()))?;
     let mut events = host.events();
-    // As a window would: another thread shows what happens.
+    // Another thread shows the events, as a window would.
     thread::spawn(move || {
         while let Some(event) = events.wait() {
             show(&event);
@@ -61,7 +62,7 @@ fn start(host: &Host, label: &str, command: &str) -> Result {
     let mut shell = Command::new("sh");
     shell.args(["-c", command]).stdin(Stdio::null());
     child.watch(child.spawn(&mut shell)?);
-    // What the program wants to know of it after a restart.
+    // The data that the program needs about the child after a restart.
     child.store(&command)?;
     child.detach();
     Ok(())

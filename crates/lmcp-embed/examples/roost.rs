@@ -124,7 +124,8 @@ fn main() -> Result {
     });
     for child in host.children() {
         let stored = child.stored::<(u32, i32)>();
-        // A number is good in the process that stored it, whichever program that is by now.
+        // The number is valid only in the process that stored it. The process stays the same when it becomes another
+        // program.
         if let Some((_, number)) = stored.filter(|(owner, _)| *owner == process::id()) {
             let this = pidfd_open(getpid(), PidfdFlags::empty())?;
             let terminal = pidfd_getfd(this, number, PidfdGetfdFlags::empty())?;
@@ -134,7 +135,8 @@ fn main() -> Result {
     if terminals.is_empty() {
         let started = words[1..].iter().map(|word| start(&host, word));
         terminals = started.collect::<Result<_>>()?;
-        // Only now, so that no child has the terminal of another: they stay open when the program restarts.
+        // The flags are cleared only now, so that no child gets the terminal of another. The terminals stay open when the
+        // program restarts.
         let mut open = terminals.values();
         open.try_for_each(|terminal| fcntl_setfd(terminal, FdFlags::empty()))?;
     }

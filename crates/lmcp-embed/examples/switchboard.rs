@@ -1,5 +1,5 @@
-//! A terminal program with a server inside: it starts two children, which reach it as any agent would, through
-//! `lmcp proxy`, and shows who called what. `cargo build && cargo run -p lmcp-embed --example switchboard`
+//! A terminal program with a server inside: it starts two children, which reach the server as any agent would, through `lmcp
+//! proxy`, and shows who called which tool. `cargo build && cargo run -p lmcp-embed --example switchboard`
 
 #![expect(clippy::print_stdout, reason = "what it says is for people")]
 
@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 
 type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
 
-/// What the children write, and everybody reads.
+/// The notes of the children, which everybody reads.
 #[derive(Default)]
 struct Board(Mutex<Vec<String>>);
 
@@ -32,7 +32,7 @@ struct Note {
     text: String,
 }
 
-/// Nobody can write in another's name: who it is, the host knows.
+/// Adds a note under the label of the caller. The label comes from the host, so a child cannot write under another name.
 async fn write(board: Arc<Board>, note: Note, cx: Cx) -> String {
     let identity = cx.caller().identity();
     let label = identity.map_or("somebody", |identity| &identity.label);
@@ -65,7 +65,7 @@ fn server() -> Server {
     Server::new("switchboard", "1.0.0")
         .tools(tools)
         .tool(whoami())
-        // Around every request: this is where the program sees who calls what.
+        // The layer runs around every request, so the program sees here who calls which tool.
         .layer(|request, next| {
             if let Some(identity) = request.caller().identity() {
                 let what: Value = request.params().unwrap_or_default();
@@ -102,14 +102,14 @@ fn main() -> Result {
     Ok(())
 }
 
-/// Starts this program once more, as a child with an identity.
+/// Starts this program again, as a child with an identity.
 fn start(child: &Child) -> Result<std::process::Child> {
     let mut command = Command::new(env::current_exe()?);
     command.arg(&child.identity().label).stdin(Stdio::null());
     Ok(child.spawn(&mut command)?)
 }
 
-/// What an agent does: starts its MCP server, which is the proxy, and calls tools.
+/// Does the work of an agent: starts its MCP server, which is the proxy, and calls tools.
 fn be_a_child(name: &str) -> Result {
     let mut proxy = Command::new(lmcp()?)
         .arg("proxy")
@@ -139,13 +139,13 @@ fn be_a_child(name: &str) -> Result {
             println!("{name:>8} was told: {error}");
         }
     }
-    // The end of its input ends the proxy.
+    // The proxy ends when its input ends.
     drop(ask);
     proxy.wait()?;
     Ok(())
 }
 
-/// The binary: named, beside this program, or on the path.
+/// Returns the path of the binary: from a variable, beside this program, or by its name in the PATH.
 fn lmcp() -> Result<PathBuf> {
     if let Some(named) = env::var_os("LMCP") {
         return Ok(named.into());

@@ -1,4 +1,4 @@
-//! Whose child this process is, as `/proc` and the register say and without any variable of its own.
+//! Finds the child that this process belongs to, from `/proc` and the register, without any variable of its own.
 
 use std::{
     io,
@@ -19,18 +19,18 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Above {
-    /// This is the file with its credentials. It is not there any more if the identity has ended.
+    /// The file with the credentials of the process. The file is removed when the identity ends.
     Identity(PathBuf),
-    /// None has.
+    /// No process above has an identity.
     Nobody,
-    /// It cannot be told, and this process could belong to a host.
+    /// The search failed, and this process could belong to a host.
     Unknown(String),
 }
 
-/// As long as a connection to a host waits to hear which process its child is.
+/// The same time as a connection to a host waits to hear which process its child is.
 const WAIT: Duration = Duration::from_secs(10);
 
-/// How often to look whether a host has started its child.
+/// How often to check whether a host has started its child.
 const LOOK: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 5_000_000,
@@ -41,14 +41,14 @@ const FIRST_NAMESPACE: u64 = 0xEFFF_FFFC;
 
 /// Looks for the nearest process with an identity: this one, the one that started it, and so on.
 ///
-/// It is what a program asks that was started with hardly any environment, and must not take itself for nobody's child.
-/// A child that is quicker than its host waits here, for 10 s at most, and holds its thread meanwhile.
+/// Use it in a program that was started with hardly any environment, and may be the child of a host without knowing it. If
+/// the host has not yet said which process its child is, this call waits for at most 10 s, and blocks its thread meanwhile.
 pub fn above() -> Above {
     let until = Instant::now() + WAIT;
     loop {
         match look() {
             Look::Found(above) => return above,
-            // Without a runtime, there is nobody else who could be held up.
+            // The thread has no runtime, so blocking it delays nobody else.
             Look::Starting if Instant::now() < until => drop(poll(&mut [], Some(&LOOK))),
             Look::Starting => {
                 return Above::Unknown(
@@ -61,7 +61,7 @@ pub fn above() -> Above {
 
 enum Look {
     Found(Above),
-    /// A host above is about to say which process its child is.
+    /// A host above has not yet said which process its child is.
     Starting,
 }
 
@@ -90,7 +90,7 @@ fn look_in(register: &[Listed]) -> io::Result<Look> {
                 }
                 (Said::Record(record), Kind::Starting) => is_held(&record.host_lock),
                 (Said::Nothing, _) => false,
-                // The child may have been started since, and then another file tells of it.
+                // The child may have been started since then, and then another file names it.
                 (Said::Gone, _) => true,
             };
         }
@@ -112,7 +112,7 @@ fn look_in(register: &[Listed]) -> io::Result<Look> {
     if line.is_whole && here == Some(FIRST_NAMESPACE) {
         return Ok(Look::Found(Above::Nobody));
     }
-    // Once more: in place of a file that has gone by now, another may have come.
+    // The register is listed again: a file that is gone by now may have been replaced by another.
     for listed in register.iter().chain(&register::list()?) {
         let Said::Record(record) = listed.read()? else {
             continue;

@@ -4,22 +4,22 @@ use rustix::process::Pid;
 
 use crate::stat::Stat;
 
-/// More generations than anybody has.
+/// More generations than any process has.
 const MOST: usize = 128;
 
-/// A process, the one that started it, and so on. Ends where nothing more is known.
+/// Returns a process, the process that started it, and so on, as far as they are known.
 pub(crate) fn above(process: Pid) -> impl Iterator<Item = Pid> {
     let parent = |process: &Pid| Stat::of(*process).ok()?.parent;
     std::iter::successors(Some(process), parent).take(MOST)
 }
 
-/// What a process calls itself.
+/// Returns the name of a process.
 pub(crate) fn name(process: Pid) -> Option<String> {
     let name = std::fs::read(format!("/proc/{process}/comm")).ok()?;
     Some(String::from_utf8_lossy(&name).trim().to_owned())
 }
 
-/// This process and those above it, nearest first, with when each was started.
+/// Returns this process and those above it, nearest first, with the time of their start.
 pub(crate) fn above_this() -> Line {
     let mut line = Line {
         processes: Vec::new(),
@@ -43,7 +43,7 @@ pub(crate) fn above_this() -> Line {
 /// A process and those above it.
 pub(crate) struct Line {
     pub(crate) processes: Vec<Stat>,
-    /// It goes up to the first process of the namespace. Else something cannot be read.
+    /// The line reaches the first process of the namespace. Otherwise a process could not be read.
     pub(crate) is_whole: bool,
 }
 

@@ -1,43 +1,47 @@
-//! What there is of a child in the file system: its folder, and what the register says of its process.
+//! The files of a child: its folder, and the entries of its process in the register.
 
 use std::{
     io,
     path::Path,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use crate::{
     folder::Folder,
     register::{Record, Written},
+    socket_dir::SocketDir,
     stat::{Started, Stat},
 };
 
-/// The folder of a child and its entries in the register. They go with this value.
+/// The folder of a child and its entries in the register. They are removed when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Belongings {
     pub(crate) folder: Folder,
     record: Record,
     registered: Mutex<Registered>,
+    /// Where the folder is. After it, so that it is empty.
+    _place: Arc<SocketDir>,
 }
 
-/// What the register says of a child.
+/// The entries of a child in the register.
 #[derive(Debug, Default)]
 struct Registered {
-    /// It is about to be started.
+    /// Present while the child is about to be started.
     starting: Option<Written>,
     process: Option<(Started, Written)>,
 }
 
 impl Belongings {
-    pub(crate) fn new(folder: Folder, host_lock: &Path) -> Self {
+    pub(crate) fn new(folder: Folder, host_lock: &Path, place: &Arc<SocketDir>) -> Self {
         Self {
             record: Record::new(folder.credentials(), host_lock),
             folder,
             registered: Mutex::default(),
+            _place: Arc::clone(place),
         }
     }
 
-    /// Notes that the child is about to be started by this process.
+    /// Writes into the register that this process is about to start the child.
     pub(crate) fn announce(&self, child: &str) -> io::Result<()> {
         let mut registered = self.registered();
         if registered.starting.is_none() && registered.process.is_none() {
@@ -47,12 +51,13 @@ impl Belongings {
         Ok(())
     }
 
-    /// It is about to be started no longer.
+    /// Removes the note that the child is about to be started.
     pub(crate) fn retract(&self) {
         self.registered().is_started();
     }
 
-    /// Notes which process it is, for those below it that were told nothing, and for whoever cleans up some day.
+    /// Writes the process of the child into the register: for processes below it that have no variables, and for a later
+    /// host that cleans up.
     pub(crate) fn register(&self, process: Started) -> io::Result<()> {
         self.folder.note(process)?;
         let written = self.record.write_process(process)?;
@@ -62,7 +67,7 @@ impl Belongings {
         Ok(())
     }
 
-    /// Leaves all of it for the next host.
+    /// Leaves all files for the next host.
     pub(crate) fn leave(mut self) {
         self.folder.stays = true;
         let registered = self.registered.get_mut();
@@ -79,7 +84,8 @@ impl Drop for Belongings {
     fn drop(&mut self) {
         let mut registered = self.registered();
         registered.is_started();
-        // A process that goes on keeps its record: it had an identity, and what it starts must not pass for nobody's.
+        // A process that runs on keeps its record: it had an identity, and processes that it starts must be found to belong
+        // to it.
         if let Some((process, written)) = registered.process.take()
             && process.has_ended()
         {
@@ -89,7 +95,7 @@ impl Drop for Belongings {
 }
 
 impl Registered {
-    /// It is no longer about to be started.
+    /// Removes the note that the child is about to be started.
     fn is_started(&mut self) {
         if let Some(starting) = self.starting.take() {
             starting.remove();

@@ -30,36 +30,50 @@ use crate::{
 
 /// An identity for one process, and for what that process starts.
 ///
-/// It is good from [`Child::spawn`] or [`Child::bind`] until the process ends or this value is dropped, whichever is
-/// first; then the connections that were made with it end too. All that a [`ChildHandle`] can do, it can do as well.
+/// The identity is valid from [`Child::spawn`] or [`Child::bind`] until the process ends or this value is dropped, whichever
+/// is first; then its connections end, too. A `Child` has all methods of [`ChildHandle`].
 #[derive(Debug)]
 pub struct Child {
     handle: ChildHandle,
-    /// Absent once it is detached.
+    /// Absent after the child was detached.
     belongings: Option<Belongings>,
     credentials: PathBuf,
     folder: PathBuf,
 }
 
-/// Where a child finds its credentials.
+/// The variable that names the file with the credentials of a child.
 pub const IDENTITY_FILE: &str = "LMCP_IDENTITY_FILE";
 
-/// Where it finds the socket.
+/// The variable that names the socket.
 pub const SOCKET: &str = "LMCP_SOCKET";
+
+/// The maker of a child.
+#[derive(Clone, Copy)]
+pub(crate) enum Maker<'a> {
+    Program,
+    /// The program, for a child of this child.
+    ProgramFor(&'a Identity),
+    /// This child makes the new one, which ends together with it.
+    Child(&'a Identity),
+}
 
 impl Child {
     pub(crate) fn new(
         host: &Arc<Inner>,
         label: &str,
         role: &str,
-        parent: Option<&Identity>,
+        maker: Maker<'_>,
     ) -> Result<Self, Error> {
         let mut identity = Identity::new(random::hex::<8>(), label, role);
-        identity.parent = parent.map(|parent| parent.id.clone());
-        // 128 bits, known to this process, to the file and to whoever reads it.
+        identity.parent = match maker {
+            Maker::Program => None,
+            Maker::ProgramFor(parent) | Maker::Child(parent) => Some(parent.id.clone()),
+        };
+        let is_sub = matches!(maker, Maker::Child(_));
+        // The token has 128 bits. Only this process, the file and its readers know it.
         let token = random::hex::<16>();
         let id = identity.id.clone();
-        let member = host.children.expect(&token, identity)?;
+        let member = host.children.expect(&token, identity, is_sub)?;
         let handle = ChildHandle::new(&member, &Arc::downgrade(host));
         let credentials = Credentials {
             socket: &host.socket,
@@ -70,7 +84,7 @@ impl Child {
         let failed = |err| Error::io(format!("cannot write the credentials of `{label}`"), err);
         let made = Folder::make(&credentials, &id);
         let made = made.and_then(|folder| {
-            let belongings = Belongings::new(folder, host.lock.path());
+            let belongings = Belongings::new(folder, host.lock.path(), &host.place);
             member.settle(belongings.folder.path(), host.returns)?;
             Ok(belongings)
         });
@@ -83,36 +97,37 @@ impl Child {
         })
     }
 
-    /// A handle of this child, which may be cloned and does not end it.
+    /// Returns a handle of this child. The handle can be cloned, and dropping it does not end the child.
     pub fn handle(&self) -> &ChildHandle {
         &self.handle
     }
 
-    /// A child of this child: its identity names this one as its parent. It is started by the program all the same.
+    /// Makes a child of this child: its identity names this one as its parent. The program starts it, as any other child.
     ///
     /// # Errors
     /// The host has closed, or its credentials cannot be written.
     pub fn child(&self, label: &str, role: &str) -> Result<Self, Error> {
         let closed = || Error::config(format!("`{label}`: the host has closed"));
         let host = self.host.upgrade().ok_or_else(closed)?;
-        Self::new(&host, label, role, Some(&self.identity()))
+        Self::new(&host, label, role, Maker::ProgramFor(&self.identity()))
     }
 
-    /// The file with the token and the socket: `{"identity": …, "socket": …}`, for this user alone. `lmcp proxy` takes
-    /// it as `--identity-file`.
+    /// Returns the file with the token and the socket: `{"identity": …, "socket": …}`, readable by this user alone. `lmcp
+    /// proxy` takes the file as `--identity-file`.
     pub fn credentials(&self) -> &Path {
         &self.credentials
     }
 
-    /// A folder for this user alone, which goes with the child: for a configuration that is made for it, say.
+    /// Returns a folder that only this user can enter, for example for a configuration of the child. The folder is removed
+    /// with the child.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Tells a command where its credentials are, by environment variables that `lmcp proxy` knows.
+    /// Sets the environment variables by which `lmcp proxy` finds the credentials.
     ///
-    /// From now on `lmcp proxy` waits for [`Child::bind`] if it runs below this program and has no such variables: it may belong to this
-    /// child, whose process is not known yet.
+    /// From now on, an `lmcp proxy` that runs below this program without these variables waits for [`Child::bind`], because
+    /// it may belong to this child, whose process is not known yet.
     pub fn prepare(&self, command: &mut Command) {
         command.env(IDENTITY_FILE, self.credentials());
         if let Some(host) = self.host.upgrade() {
@@ -126,9 +141,9 @@ impl Child {
     /// Starts a command as this child.
     ///
     /// # Errors
-    /// It cannot be started, or one was started already.
+    /// The command cannot be started, or the child was started before.
     pub fn spawn(&self, command: &mut Command) -> io::Result<std::process::Child> {
-        // Nobody is started who could take itself for nobody's child.
+        // The child is announced before it starts, so that a proxy below it never concludes that it has no host.
         self.announce()?;
         self.prepare(command);
         let started = command.spawn();
@@ -141,25 +156,25 @@ impl Child {
         Ok(process)
     }
 
-    /// Says which process this child is, for programs that start it in a way of their own. A connection that comes
-    /// sooner waits for it.
+    /// Tells the host which process this child is. Use it in a program that starts the process in its own way. A connection
+    /// that arrives earlier waits for this call.
     ///
     /// # Errors
-    /// There is no such process, or it was said already.
+    /// The process does not exist, or the child has a process already.
     pub fn bind(&self, process: u32) -> io::Result<()> {
         let host = self.host.upgrade().ok_or(io::ErrorKind::NotConnected)?;
         let register = |started| self.belongings().register(started);
         bind(&host, &self.member, process, |_| true, register)
     }
 
-    /// Leaves it to the host to wait for the process that [`Child::spawn`] gave: how it ends is told by
-    /// [`ChildHandle::ended`] and by [`Event::Ended`](crate::Event::Ended), and no zombie is left.
+    /// Lets the host wait for the process that [`Child::spawn`] returned, so that no zombie is left. [`ChildHandle::ended`]
+    /// and [`Event::Ended`](crate::Event::Ended) tell how it ended.
     pub fn watch(&self, process: std::process::Child) {
         self.member.watch(process);
     }
 
-    /// Leaves it to itself: it ends with its process, and not with this value. Where the host [comes
-    /// back](crate::Host::start_at), it outlives the host, too, and the next one knows it.
+    /// Lets the child live on without this value: it ends with its process. If the host [comes back](crate::Host::start_at),
+    /// the child outlives the host, too, and the next host knows it.
     pub fn detach(mut self) -> ChildHandle {
         let handle = self.handle.clone();
         if let Some(belongings) = self.belongings.take() {
@@ -168,7 +183,7 @@ impl Child {
         handle
     }
 
-    /// Notes that it is about to be started by this process.
+    /// Writes into the register that this process is about to start the child.
     fn announce(&self) -> io::Result<()> {
         self.belongings().announce(&self.identity().id)
     }
@@ -187,7 +202,7 @@ impl Deref for Child {
     }
 }
 
-/// How a process ended, if it was started by this one and nobody has asked yet. It can be asked again.
+/// Returns how a process ended, if this process started it and nobody has waited for it yet. The status can be read again.
 fn status_of(process: BorrowedFd<'_>) -> Option<ExitStatus> {
     let peek = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     let status = waitid(WaitId::PidFd(process), peek).ok().flatten()?;
@@ -196,7 +211,7 @@ fn status_of(process: BorrowedFd<'_>) -> Option<ExitStatus> {
     Some(ExitStatus::from_raw(code.or(signal)?))
 }
 
-/// Says which process a child is, if that one will do.
+/// Tells the host which process a child is, if `will_do` accepts the process.
 pub(crate) fn bind(
     host: &Inner,
     member: &Arc<Member>,
@@ -208,7 +223,7 @@ pub(crate) fn bind(
     let process = process.ok_or(Errno::SRCH)?;
     let watched = pidfd_open(process, PidfdFlags::NONBLOCK)?;
     let started = Stat::of(process)?.process;
-    // In this order: what was looked at is what is watched.
+    // `will_do` runs before the second look, so that the checked process is the watched one.
     if !will_do(process) || Stat::of(process)?.process != started {
         return Err(io::Error::new(
             io::ErrorKind::PermissionDenied,
@@ -221,19 +236,19 @@ pub(crate) fn bind(
             "this child has a process already, or has ended",
         ));
     }
-    // A process that nobody watches would be this child for ever.
+    // A process that is not watched would stay this child for ever.
     register(started).inspect_err(|_| host.children.end(member, Ended::TakenBack))?;
     member.record();
     watch(host, member, watched);
     Ok(())
 }
 
-/// Ends a child with its process.
+/// Ends a child when its process ends.
 pub(crate) fn watch(host: &Inner, member: &Arc<Member>, process: OwnedFd) {
     let (member, children) = (Arc::downgrade(member), Arc::clone(&host.children));
     host.runtime.spawn(async move {
-        // Readable when the process ends; it is only watched, so that it is no pipe does not matter. One that cannot be
-        // watched ends the child rather than never.
+        // The file is readable when the process ends. It is not a pipe, but it is only watched, so that does not matter. If
+        // it cannot be watched, the child ends at once, because otherwise it would never end.
         let mut status = None;
         if let Ok(process) = pipe::Receiver::from_owned_fd_unchecked(process) {
             let _ = process.readable().await;

@@ -1,7 +1,7 @@
-//! The children of a host: who they are, and which process may say so.
+//! The children of a host: their identities, and the check which process may use each of them.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     io,
     path::Path,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
@@ -26,22 +26,33 @@ use crate::{
     inbox::Inbox,
     member::{ChildHandle, Ended, Key, Life, Member},
     peer_process::PeerProcess,
-    stat::Stat,
+    stat::{Started, Stat},
     state::{ChildState, State},
 };
 
-/// More children than a program has. A bound, because each of them is a name in memory.
+/// More children than a program has. The number is bounded, because each of them takes memory.
 const MOST: usize = 4096;
 
-/// How long a connection waits to hear which process its child is: the child may be quicker than the program that
-/// started it.
+/// How long a connection waits until its child has a process: the child may connect before the program has called `bind`.
 const WAIT: Duration = Duration::from_secs(10);
+
+/// The host or the program that takes over the children of a host that closes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Heir {
+    Nobody,
+    /// Another host takes over the detached children.
+    Host,
+    /// The program that this process becomes takes over all children.
+    Program,
+}
 
 /// All children that have not ended.
 #[derive(Debug)]
 pub(crate) struct Children {
-    /// By a digest of the token: finding one takes as long as not finding it, and the token itself is kept nowhere.
+    /// Children by a digest of the token: finding one takes as long as not finding it, and the token itself is not stored.
     by_token: Mutex<HashMap<Key, Arc<Member>>>,
+    /// Processes whose identity was taken back. They have no identity, and do not get the identity of a process above them.
+    past: Mutex<Vec<Started>>,
     pub(crate) teller: Teller,
     making: Mutex<()>,
     host: Weak<Inner>,
@@ -51,43 +62,60 @@ impl Children {
     pub(crate) fn new(host: Weak<Inner>) -> Self {
         Self {
             by_token: Mutex::default(),
+            past: Mutex::default(),
             teller: Teller::default(),
             making: Mutex::default(),
             host,
         }
     }
 
-    /// Takes in a child that is about to be started.
-    pub(crate) fn expect(&self, token: &str, identity: Identity) -> Result<Arc<Member>, Error> {
-        self.add(Member::new(key(token), identity, Life::Expected))
-    }
-
-    /// Takes in one more.
-    pub(crate) fn add(&self, member: Member) -> Result<Arc<Member>, Error> {
+    /// Adds a child that is about to be started.
+    pub(crate) fn expect(
+        &self,
+        token: &str,
+        identity: Identity,
+        is_sub: bool,
+    ) -> Result<Arc<Member>, Error> {
+        let member = Member::new(key(token), identity, Life::Expected);
         let mut children = self.lock();
-        if children.len() >= MOST {
-            let label = member.identity.borrow().label.clone();
-            return Err(Error::config(format!(
-                "`{label}`: a host has at most {MOST} children at a time"
-            )));
+        if is_sub {
+            member.set_sub();
+            // Under the lock that `end` takes for the parent: either the parent is gone by now, or it finds this one below it.
+            let identity = member.identity.borrow();
+            let made_it = |known: &Arc<Member>| Some(known.id()) == identity.parent;
+            if !children.values().any(made_it) {
+                let label = &identity.label;
+                return Err(Error::config(format!(
+                    "`{label}`: the child that makes it has ended"
+                )));
+            }
         }
-        let member = Arc::new(member);
-        children.insert(member.key, Arc::clone(&member));
-        Ok(member)
+        insert(&mut children, member)
     }
 
-    /// Nobody comes in as this child any more, and who is in goes.
+    /// Takes in one that the host before this one knew.
+    fn take_over(&self, member: Member) -> Result<Arc<Member>, Error> {
+        insert(&mut self.lock(), member)
+    }
+
+    /// Ends a child: its connections are closed, and new ones are refused.
     pub(crate) fn end(&self, member: &Arc<Member>, how: Ended) {
+        // Held until it has ended: whoever looks for the owner of a process finds it here or still running.
+        let mut past = self.past();
         self.lock().remove(&member.key);
-        member.end(how, &self.host, &self.teller);
+        let process = member.end(how, &self.host, &self.teller);
+        if past.len() == past.capacity() {
+            past.retain(|process| !process.has_ended());
+        }
+        past.extend(process.filter(|_| how == Ended::TakenBack));
+        drop(past);
         drop(member.take_kept());
-        let id = member.identity.borrow().id.clone();
-        for child in self.subs_of(&id) {
+        for child in self.subs_of(&member.id()) {
             self.end(&child, Ended::TakenBack);
         }
     }
 
-    /// Held while a child makes another, so that it makes no more than it may.
+    /// Held while a child makes another, so that the number of its sub-agents stays within its limit.
     pub(crate) fn making(&self) -> MutexGuard<'_, ()> {
         self.making.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -100,17 +128,14 @@ impl Children {
         found.map(|member| ChildHandle::new(member, &self.host))
     }
 
-    /// How many children others made below this one, in all generations.
+    /// Returns how many children others made below this one, in all generations.
     pub(crate) fn count_below(&self, id: &str) -> usize {
         let subs = self.subs_of(id);
-        let below = subs.iter().map(|member| {
-            let id = member.identity.borrow().id.clone();
-            1 + self.count_below(&id)
-        });
+        let below = subs.iter().map(|member| 1 + self.count_below(&member.id()));
         below.sum()
     }
 
-    /// The children that this one made.
+    /// Returns the children that this one made.
     fn subs_of(&self, id: &str) -> Vec<Arc<Member>> {
         let children = self.lock();
         let subs = children.values().filter(|member| {
@@ -119,21 +144,67 @@ impl Children {
         subs.cloned().collect()
     }
 
-    /// The host closes: nothing more is known of anybody. The next one finds the files of those that were left to
-    /// themselves, if there is to be one.
-    pub(crate) fn close(&self, returns: bool) {
+    /// Forbids a child and its sub-agents to make more identities.
+    pub(crate) fn forbid_family(&self, member: &Member) {
+        *member.family() = None;
+        for sub in self.subs_of(&member.id()) {
+            self.forbid_family(&sub);
+        }
+    }
+
+    /// Ends sub-agents whose parent is not known any more.
+    fn end_orphans(&self) {
+        loop {
+            let members: Vec<_> = self.lock().values().cloned().collect();
+            let is_orphan = |member: &&Arc<Member>| {
+                let parent = member.identity.borrow().parent.clone();
+                member.is_sub() && parent.is_none_or(|parent| self.find_id(&parent).is_none())
+            };
+            let Some(orphan) = members.iter().find(is_orphan) else {
+                return;
+            };
+            self.end(orphan, Ended::TakenBack);
+        }
+    }
+
+    /// Closes the table, and forgets all children. The files of children that the heir takes over stay.
+    pub(crate) fn close(&self, heir: Heir) {
         self.teller.close();
+        let left = match heir {
+            Heir::Nobody => Vec::new(),
+            Heir::Host => self.staying(),
+            Heir::Program => self.lock().values().cloned().collect(),
+        };
+        for member in left {
+            if let Some(kept) = member.take_kept() {
+                kept.leave();
+            }
+        }
         let children = std::mem::take(&mut *self.lock());
         for member in children.into_values() {
             member.end(Ended::HostClosed, &self.host, &self.teller);
-            match member.take_kept() {
-                Some(kept) if returns => kept.leave(),
-                kept => drop(kept),
+            drop(member.take_kept());
+        }
+    }
+
+    /// Returns the detached children, and the sub-agents of detached children.
+    fn staying(&self) -> Vec<Arc<Member>> {
+        let mut members: Vec<_> = self.lock().values().cloned().collect();
+        members.retain(|member| member.is_kept());
+        loop {
+            let known: HashSet<_> = members.iter().map(|member| member.id()).collect();
+            let before = members.len();
+            members.retain(|member| {
+                let parent = member.identity.borrow().parent.clone();
+                !member.is_sub() || parent.is_some_and(|parent| known.contains(&parent))
+            });
+            if members.len() == before {
+                return members;
             }
         }
     }
 
-    /// What the next host should know.
+    /// Returns the state of all children for the next host.
     pub(crate) fn state(&self) -> State {
         let children = self.lock();
         let states = children.values().filter_map(|member| member.state());
@@ -142,36 +213,29 @@ impl Children {
         }
     }
 
-    /// Leaves word of all children for the host that this process starts when it is another program.
+    /// Writes the state of all children for the host that this process starts after it became another program.
     pub(crate) fn hand_over(&self) -> io::Result<()> {
         let heir = Stat::of_this_process()?.process;
-        let members: Vec<_> = self.lock().values().cloned().collect();
-        for member in members {
-            let left = member.state().map_or(Ok(()), |state| state.bequeath(heir));
-            // One that has ended meanwhile has no files any more.
-            if left.is_err() && !matches!(member.life(), Life::Ended(_)) {
-                return left;
-            }
-        }
-        Ok(())
+        let members = self.lock().values().cloned().collect();
+        write_all(members, |state| state.bequeath(heir))
     }
 
-    /// Sends those that were left to themselves to a host at another socket.
-    pub(crate) fn send_to(&self, socket: &Path) -> io::Result<()> {
-        let kept = self.kept_state().children;
-        kept.iter().try_for_each(|child| child.send_to(socket))
+    /// Sends those that were left to themselves to a host at another socket: all of them or none.
+    pub(crate) fn send_to(&self, socket: &Path, from: &Path) -> io::Result<()> {
+        let sent = write_all(self.staying(), |state| state.send_to(socket));
+        sent.inspect_err(|_| drop(write_all(self.staying(), |state| state.send_to(from))))
     }
 
-    /// What is known of those that were left to themselves.
-    pub(crate) fn kept_state(&self) -> State {
-        let members: Vec<_> = self.lock().values().cloned().collect();
-        let kept = members.iter().filter(|member| member.is_kept());
+    /// Returns the state of the detached children.
+    pub(crate) fn staying_state(&self) -> State {
+        let states = self.staying();
+        let states = states.iter().filter_map(|member| member.state());
         State {
-            children: kept.filter_map(|member| member.state()).collect(),
+            children: states.collect(),
         }
     }
 
-    /// Nothing is delivered to anybody any more, so what is written down from now on is complete.
+    /// Closes all inboxes, so that the state that is written from now on is complete.
     pub(crate) fn seal_inboxes(&self) {
         let members: Vec<_> = self.lock().values().cloned().collect();
         for member in members {
@@ -180,18 +244,22 @@ impl Children {
         }
     }
 
-    /// Was any child left to itself?
-    pub(crate) fn are_kept(&self) -> bool {
-        self.lock().values().any(|member| member.is_kept())
+    /// Returns whether any child was detached.
+    pub(crate) fn any_stays(&self) -> bool {
+        !self.staying().is_empty()
     }
 
-    /// Takes in what the host before this one knew, with the files. Who has died meanwhile is told as ended.
-    pub(crate) fn resume(&self, host: &Inner, state: State) {
-        for state in state.children {
+    /// Takes over the children of the host before this one, with their files. A child that has died meanwhile is reported as
+    /// ended.
+    pub(crate) fn resume(&self, host: &Inner, exported: State, left: State) {
+        // The export may be older than the record in the folder of the child.
+        let exported = exported.children.into_iter().map(ChildState::latest);
+        for state in exported.chain(left.children) {
             if let Err(err) = self.resume_child(host, &state) {
                 tracing::warn!("cannot go on with child `{}`: {err}", state.id);
             }
         }
+        self.end_orphans();
     }
 
     fn resume_child(&self, host: &Inner, state: &ChildState) -> io::Result<()> {
@@ -199,15 +267,16 @@ impl Children {
         if self.lock().contains_key(&key) {
             return Ok(());
         }
-        let belongings = Belongings::new(state.reopen(&host.socket)?, host.lock.path());
+        let folder = state.reopen(&host.socket)?;
+        let belongings = Belongings::new(folder, host.lock.path(), &host.place);
         let Some(process) = state.process() else {
-            // It was never started, or where nobody here can see it. If this process was about to start it before it
-            // became this program, it is so no longer.
+            // The child was never started, or runs where it cannot be seen from here. If this process was about to start it
+            // before it became this program, that note is removed.
             return belongings.announce(&state.id);
         };
-        // In this order: what is watched is what was looked at.
+        // The process is opened before the look at it, so that the checked process is the watched one.
         let watched = pidfd_open(process.process, PidfdFlags::NONBLOCK);
-        // Children come again before the program can have asked for events.
+        // Children return before the program can have asked for events.
         self.teller.remember();
         let is_it = Stat::of(process.process).is_ok_and(|found| found.process == process);
         let member = Member::new(key, state.identity(), Life::Running(process));
@@ -219,12 +288,15 @@ impl Children {
         if state.is_sub {
             member.set_sub();
         }
-        member.settle(belongings.folder.path(), host.returns)?;
-        if !host.returns {
-            state.inherit(host.lock.path())?;
-        }
-        let member = self.add(member).map_err(io::Error::other)?;
-        belongings.register(process)?;
+        let member = self.take_over(member).map_err(io::Error::other)?;
+        let noted = member.settle(belongings.folder.path(), host.returns);
+        let noted = noted.and_then(|()| match host.returns {
+            true => Ok(()),
+            false => state.inherit(host.lock.path()),
+        });
+        let noted = noted.and_then(|()| belongings.register(process));
+        // Its files go, so it must not stay as one that could come in.
+        noted.inspect_err(|_| self.end(&member, Ended::TakenBack))?;
         member.keep(belongings);
         match watched {
             Ok(watched) if is_it => child::watch(host, &member, watched),
@@ -233,7 +305,7 @@ impl Children {
         Ok(())
     }
 
-    /// All of them, by the order of their ids.
+    /// Returns all children, in the order of their ids.
     pub(crate) fn all(&self) -> Vec<ChildHandle> {
         let children = self.lock();
         let handles = children
@@ -249,17 +321,25 @@ impl Children {
         self.lock().get(&key(token)).cloned()
     }
 
-    /// Which child a process belongs to: the nearest above it, itself included.
+    /// Returns the process of the child that a process belongs to: the nearest one above it, or itself.
     pub(crate) fn owner_of(&self, process: Pid) -> Option<Pid> {
         let children = self.lock();
         let processes = children.values().filter_map(|member| member.process());
-        let processes: Vec<Pid> = processes.map(|started| started.process).collect();
+        let mut processes: Vec<Pid> = processes.map(|started| started.process).collect();
         drop(children);
+        let mut past = self.past();
+        past.retain(|process| !process.has_ended());
+        processes.extend(past.iter().map(|started| started.process));
+        drop(past);
         ancestry::above(process).find(|process| processes.contains(process))
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Key, Arc<Member>>> {
         self.by_token.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn past(&self) -> MutexGuard<'_, Vec<Started>> {
+        self.past.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn check(
@@ -293,7 +373,7 @@ impl Children {
             Ok(_) => return Err(refused("the process of this token has ended")),
             Err(_) => return Err(refused("the process of this token has not been started")),
         };
-        // In this order: as long as it is alive, nobody else has its number.
+        // The owner is read before the check that the process is alive: while it is alive, no other process has its number.
         let owner = self.owner_of(pinned.process);
         if !pinned.is_alive() {
             return Err(refused("the process that connected has ended"));
@@ -332,6 +412,19 @@ impl Gate for Children {
     }
 }
 
+/// Takes in one more.
+fn insert(children: &mut HashMap<Key, Arc<Member>>, member: Member) -> Result<Arc<Member>, Error> {
+    if children.len() >= MOST {
+        let label = &member.identity.borrow().label;
+        return Err(Error::config(format!(
+            "`{label}`: a host has at most {MOST} children at a time"
+        )));
+    }
+    let member = Arc::new(member);
+    children.insert(member.key, Arc::clone(&member));
+    Ok(member)
+}
+
 pub(crate) fn key(token: &str) -> Key {
     let digest = digest(&SHA256, token.as_bytes());
     let mut key = Key::default();
@@ -339,18 +432,34 @@ pub(crate) fn key(token: &str) -> Key {
     key
 }
 
+/// Writes something into the files of each, and gives the first error. A child without files has none to give: it has ended
+/// meanwhile, or nobody can come in as it any more.
+fn write_all(
+    members: Vec<Arc<Member>>,
+    write: impl Fn(ChildState) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut all = Ok(());
+    for member in members {
+        let written = member.state().map_or(Ok(()), &write);
+        if member.has_files() {
+            all = all.and(written);
+        }
+    }
+    all
+}
+
 /// No stranger comes in instead: what cannot be told is not let in.
 fn refused(why: &str) -> RpcError {
     RpcError::invalid_request(why.to_owned())
 }
 
-/// Why a process may not use the token of a child.
+/// Returns why a process may not use the token of a child.
 fn not_below(process: Pid, child: Pid, owner: Option<Pid>) -> String {
     let given = format!("this token was given to another process, {child}");
     if owner.is_some() {
         return format!("{given}; process {process} belongs to another child of this program");
     }
-    // A daemon, a multiplexer or a service manager started it; the uppermost but the first process tells which.
+    // A daemon, a multiplexer or a service manager started the process. The topmost process below the first one shows which.
     let above: Vec<Pid> = ancestry::above(process).collect();
     let uppermost = above.iter().rev().find(|above| above.as_raw_pid() != 1);
     let uppermost = uppermost.copied().unwrap_or(process);
@@ -359,4 +468,60 @@ fn not_below(process: Pid, child: Pid, owner: Option<Pid>) -> String {
         "{given}, which has not started process {process}: that is below `{name}` ({uppermost}), and this program \
          does not admit such processes for this child"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        fs::{self, Permissions},
+        hint,
+        os::unix::fs::PermissionsExt as _,
+        process::{self, Command},
+        sync::atomic::{AtomicBool, Ordering},
+        thread,
+    };
+
+    use lmcp_core::Server;
+
+    use super::*;
+    use crate::Host;
+
+    #[test]
+    fn a_process_is_nobody_however_closely_the_end_of_its_identity_follows_on_its_begin() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(&folder, Permissions::from_mode(0o700)).unwrap();
+        let host = Host::start_in(Server::new("t", "1"), folder.path()).unwrap();
+        // The process above it has an identity, too, which it must not be taken for.
+        let above = host.child("above", "lead").unwrap();
+        above.bind(process::id()).unwrap();
+        let inner = above.host.upgrade().unwrap();
+        let mut sleeper = Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = Pid::from_child(&sleeper);
+        for round in 0..1000 {
+            let child = host.child("below", "worker").unwrap();
+            inner.children.past().clear();
+            let begins = AtomicBool::new(false);
+            let bound = thread::scope(|scope| {
+                let binding = scope.spawn(|| {
+                    let will_do = |_| {
+                        begins.store(true, Ordering::SeqCst);
+                        true
+                    };
+                    child::bind(&inner, &child.member, sleeper.id(), will_do, |_| Ok(()))
+                });
+                while !begins.load(Ordering::SeqCst) {
+                    hint::spin_loop();
+                }
+                for _ in 0..round {
+                    hint::spin_loop();
+                }
+                child.end();
+                binding.join().unwrap().is_ok()
+            });
+            let owner = inner.children.owner_of(pid);
+            assert!(!bound || owner == Some(pid), "{owner:?}");
+        }
+        sleeper.kill().unwrap();
+        sleeper.wait().unwrap();
+    }
 }

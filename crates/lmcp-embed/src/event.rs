@@ -1,4 +1,4 @@
-//! What happens to the children of a host, for programs that show it.
+//! The events of the children of a host, for programs that show them.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -9,12 +9,13 @@ use tokio::sync::broadcast::{
 
 use crate::member::{ChildHandle, Connection, Ended};
 
-/// Events that wait for one who is slow to take them. Beyond that the oldest are lost, and [`Event::Missed`] says how many.
+/// The number of events that wait for a slow receiver. If there are more, the oldest are lost, and [`Event::Missed`] says
+/// how many.
 const MOST_EVENTS: usize = 1024;
 
-/// Something happened to a child.
+/// An event of a child.
 ///
-/// Those of one child come in the order in which they happened; [`Event::Ended`] is its last.
+/// The events of one child arrive in their order, and [`Event::Ended`] is the last one.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event {
@@ -22,32 +23,33 @@ pub enum Event {
     Attached(ChildHandle, Connection),
     /// A connection of a child has ended.
     Detached(ChildHandle, Connection),
-    /// Somebody was not let in.
+    /// A connection was refused.
     Refused {
-        /// The process that connected, as far as the kernel tells.
+        /// The process that connected, if the kernel names it.
         process: Option<i32>,
         /// The reason, in the words that the process was told, too.
         why: String,
     },
-    /// A child has ended, and nobody comes in as it any more.
+    /// A child has ended, and connections with its identity are refused from now on.
     Ended(ChildHandle, Ended),
     /// A child has another role now.
     RoleChanged {
-        /// Whose.
+        /// The child.
         child: ChildHandle,
         /// The role that it had before.
         from: String,
     },
-    /// So many events were lost, because they were not taken in time.
+    /// This number of events was lost, because the receiver was too slow.
     Missed(u64),
 }
 
-/// The events of a host from when it was [asked](crate::HostHandle::events) for them. It can be waited for on any thread.
+/// The events of a host from the time when the program [asked](crate::HostHandle::events) for them. Any thread can wait for
+/// them.
 #[derive(Debug)]
 pub struct Events(Option<broadcast::Receiver<Event>>);
 
 impl Events {
-    /// The next event; `None` when the host has closed. Losing the future loses nothing.
+    /// Returns the next event; `None` when the host has closed. No event is lost if the future is dropped.
     pub async fn next(&mut self) -> Option<Event> {
         match self.0.as_mut()?.recv().await {
             Ok(event) => Some(event),
@@ -56,10 +58,10 @@ impl Events {
         }
     }
 
-    /// The same for a thread without a runtime: it waits.
+    /// Waits for the next event on a thread without a runtime, and blocks the thread.
     ///
     /// # Panics
-    /// Called from asynchronous code, which it would hold up.
+    /// If called from asynchronous code, which it would block.
     pub fn wait(&mut self) -> Option<Event> {
         match self.0.as_mut()?.blocking_recv() {
             Ok(event) => Some(event),
@@ -68,7 +70,7 @@ impl Events {
         }
     }
 
-    /// The next event, if there is one already: for a program that looks whenever it draws.
+    /// Returns the next event if there is one already: for a program that checks whenever it draws.
     pub fn take(&mut self) -> Option<Event> {
         match self.0.as_mut()?.try_recv() {
             Ok(event) => Some(event),
@@ -78,7 +80,7 @@ impl Events {
     }
 }
 
-/// Tells events to all who asked for them. Costs nothing while nobody has.
+/// Sends events to all receivers. If there is no receiver, no event is made.
 #[derive(Debug, Default)]
 pub(crate) struct Teller(Mutex<Telling>);
 
@@ -86,13 +88,13 @@ pub(crate) struct Teller(Mutex<Telling>);
 enum Telling {
     #[default]
     ToNobody,
-    /// With those that the first one who asks is still to hear.
+    /// With events that are kept for the first receiver.
     To(broadcast::Sender<Event>, Option<Events>),
     Closed,
 }
 
 impl Teller {
-    /// Of a host that is gone.
+    /// Returns a teller of a host that is gone.
     pub(crate) fn closed() -> Self {
         Self(Mutex::new(Telling::Closed))
     }
@@ -113,7 +115,7 @@ impl Teller {
         }
     }
 
-    /// From now on events are kept for the first who asks: at the start of a host nobody can have asked yet.
+    /// Keeps events from now on for the first receiver, because at the start of a host no program can have asked yet.
     pub(crate) fn remember(&self) {
         let events = self.events();
         let mut telling = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -122,7 +124,7 @@ impl Teller {
         }
     }
 
-    /// The event is made only if somebody hears it.
+    /// Sends an event. The event is only made if there is a receiver.
     pub(crate) fn tell(&self, event: impl FnOnce() -> Event) {
         let telling = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Telling::To(sender, _) = &*telling
@@ -132,7 +134,7 @@ impl Teller {
         }
     }
 
-    /// No more events come: whoever waits hears that.
+    /// Ends the events: all receivers are told.
     pub(crate) fn close(&self) {
         let mut telling = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *telling = Telling::Closed;

@@ -23,8 +23,8 @@ use tokio::{
 };
 
 use crate::{
-    child::Child,
-    children::Children,
+    child::{Child, Maker},
+    children::{Children, Heir},
     event::Events,
     handle::HostHandle,
     lock::Lock,
@@ -54,39 +54,41 @@ use crate::{
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Dropping it closes it: the socket goes at once, what runs is given a moment and then cancelled. A program that ends
-/// by `std::process::exit` drops nothing; call [`Host::close`] before. What a killed program leaves behind, the next
-/// host of this user removes; the credentials of its children only when their processes have ended, too.
+/// Dropping the host closes it: the socket is removed at once, calls that run are given a moment and are then cancelled. A
+/// program that ends by `std::process::exit` drops nothing, so call [`Host::close`] before. If the program is killed, the
+/// next host of this user removes its files; credentials of children are removed only after their processes have ended, too.
 #[derive(Debug)]
 pub struct Host {
     inner: Arc<Inner>,
-    /// Dropped to stop.
-    stop: Option<watch::Sender<()>>,
+    /// Dropped to stop. With what the server still needs, if nobody waits for its end.
+    stop: Option<watch::Sender<Option<Arc<Inner>>>>,
     /// Hears when the server has ended.
     ended: Mutex<mpsc::Receiver<()>>,
     has_thread: bool,
 }
 
-/// What the host and its children share.
+/// The state that the host and its children share.
 #[derive(Debug)]
 pub(crate) struct Inner {
     pub(crate) socket: PathBuf,
-    /// Tells others that this host is alive.
+    /// Locked, so that others see that this host is alive.
     pub(crate) lock: Lock,
+    /// After the lock, so that a folder of its own is empty.
+    pub(crate) place: Arc<SocketDir>,
     pub(crate) children: Arc<Children>,
     pub(crate) runtime: runtime::Handle,
-    /// Set before anybody is served.
+    /// Set before the first request is served.
     pub(crate) server: OnceLock<Handle>,
-    /// Another host may come at the same path, and go on with the children.
+    /// Another host may come at the same path, and take over the children.
     pub(crate) returns: bool,
     /// The program is about to become another one.
     is_replaced: AtomicBool,
-    /// Another host goes on with the children, there.
+    /// The socket of another host that takes over the children.
     moved_to: OnceLock<PathBuf>,
 }
 
 impl Inner {
-    /// What children should do when this host has closed.
+    /// Returns what children should do after this host has closed.
     fn goodbye(&self) -> Goodbye {
         if let Some(socket) = self.moved_to.get() {
             return Goodbye::elsewhere(socket.to_string_lossy());
@@ -95,7 +97,7 @@ impl Inner {
     }
 
     fn then(&self) -> Then {
-        if self.is_replaced() || (self.returns && self.children.are_kept()) {
+        if self.is_replaced() || (self.returns && self.children.any_stays()) {
             Then::Wait
         } else {
             Then::Gone
@@ -106,20 +108,26 @@ impl Inner {
         self.is_replaced.load(Ordering::Relaxed)
     }
 
-    /// Another host goes on with the children.
-    fn has_heir(&self) -> bool {
-        self.returns || self.is_replaced() || self.moved_to.get().is_some()
+    /// Returns who takes over the children.
+    fn heir(&self) -> Heir {
+        if self.is_replaced() {
+            Heir::Program
+        } else if self.returns || self.moved_to.get().is_some() {
+            Heir::Host
+        } else {
+            Heir::Nobody
+        }
     }
 }
 
 impl Drop for Inner {
-    /// Also where it never began to serve: what the host before left is then left to the next.
+    /// Also runs if the host never served: the children of the host before it are then left to the next one.
     fn drop(&mut self) {
-        self.children.close(self.has_heir());
+        self.children.close(self.heir());
     }
 }
 
-/// A runtime that may be dropped anywhere, also in a future of another one: what still runs on its threads holds nobody.
+/// A runtime that may be dropped anywhere, also in a future of another runtime: dropping it does not wait for its threads.
 struct Background(Option<runtime::Runtime>);
 
 impl Background {
@@ -136,22 +144,23 @@ impl Drop for Background {
     }
 }
 
-/// How long a closing host waits for what runs.
+/// How long a closing host waits for running calls.
 const CLOSE_WAIT: Duration = Duration::from_secs(5);
 
 impl Host {
-    /// Starts a server on a thread of its own, whatever the program is like: nothing the program does holds it up.
+    /// Starts a server on a thread of its own, so that no work of the program delays it.
     ///
-    /// The socket is `$XDG_RUNTIME_DIR/lmcp/PID.sock`; where there is no such folder, or it is not safe, it is in
+    /// The socket is `$XDG_RUNTIME_DIR/lmcp/PID.sock`. If that folder does not exist or is not safe, the socket is in
     /// `/run/user/UID/lmcp`, or in a folder for this user in `/tmp`. [`Host::setup`] has other choices.
     ///
     /// # Errors
-    /// The server is wrong, or the socket cannot be made.
+    /// The server is not valid, or the socket cannot be made.
     pub fn start(server: Server) -> Result<Self, Error> {
         Self::setup().start(server)
     }
 
-    /// The same, for tools that need the host: they keep a clone of the handle, which keeps nothing alive.
+    /// Starts a server as [`Host::start`] does, for tools that need the host: they keep a clone of the handle, which keeps
+    /// nothing alive.
     ///
     /// ```no_run
     /// # use lmcp::{Cx, NoArgs, Server, Tool, embed::Host};
@@ -172,7 +181,7 @@ impl Host {
         Self::setup().start_with(server)
     }
 
-    /// The same, with the socket in a folder of the program's own.
+    /// Starts a server as [`Host::start`] does, with the socket in a folder of the program's own.
     ///
     /// # Errors
     /// As [`Host::start`]; the folder can be entered by others; its name is too long.
@@ -180,12 +189,13 @@ impl Host {
         Self::setup().folder(folder).start(server)
     }
 
-    /// The same, with the socket at a path of the program's own, in a folder that only this user can enter.
+    /// Starts a server as [`Host::start`] does, with the socket at a path of the program's own, in a folder that only this
+    /// user can enter.
     ///
-    /// Such a host comes back: it goes on with the children of the last one at this path, be it that the program was
-    /// killed, has been upgraded or became another one by [`Host::exec`]. They are among [`Host::children`], with their
-    /// identity and what was [stored](ChildHandle::store) with them, and their connections come again by themselves. Those
-    /// whose processes have ended meanwhile are told as [`Event::Ended`](crate::Event::Ended).
+    /// Such a host comes back: it takes over the children of the last host at this path, even if the program was killed, has
+    /// been upgraded or became another one by [`Host::exec`]. The children are in [`Host::children`], with their identity
+    /// and their [stored](ChildHandle::store) values, and connect again by themselves. A child whose process has ended
+    /// meanwhile is reported as [`Event::Ended`](crate::Event::Ended).
     ///
     /// # Errors
     /// As [`Host::start_in`]; another host listens there.
@@ -201,7 +211,7 @@ impl Host {
         Self::setup().start_here(server).await
     }
 
-    /// All that can be chosen about how it starts.
+    /// Returns all options for the start of a host.
     pub fn setup() -> Setup {
         Setup::default()
     }
@@ -224,7 +234,8 @@ impl Host {
             .name("lmcp".into())
             .spawn(move || {
                 let ending = runtime.get().block_on(serving);
-                // First what was cancelled lets go of what it has, so that whoever waits for the end finds nothing left.
+                // The runtime is dropped first, so that cancelled handlers free everything before a waiter learns of the
+                // end.
                 drop(runtime);
                 drop(ending);
             })
@@ -244,10 +255,12 @@ impl Host {
         ),
         Error,
     > {
+        let place = Arc::new(place);
         let (unix, lock) = place.listen()?;
         let inner = Arc::new_cyclic(|host| Inner {
             socket: unix.path().to_owned(),
             lock,
+            place: Arc::clone(&place),
             children: Arc::new(Children::new(host.clone())),
             runtime,
             server: OnceLock::new(),
@@ -255,12 +268,12 @@ impl Host {
             is_replaced: AtomicBool::new(false),
             moved_to: OnceLock::new(),
         });
-        inner.children.resume(&inner, state);
         let left = state::left_at(&inner.socket, inner.returns);
-        inner.children.resume(&inner, left);
+        inner.children.resume(&inner, state, left);
         let server = server(&HostHandle::of(&inner)).start()?;
         let server = inner.server.get_or_init(|| server).clone();
-        let (stop, mut stopped) = watch::channel(());
+        let (stop, mut stopped) = watch::channel(None);
+        let needed = stopped.clone();
         let (ending, ended) = mpsc::channel();
         let gate = Arc::clone(&inner.children);
         let closing = Arc::downgrade(&inner);
@@ -276,7 +289,8 @@ impl Host {
                 tracing::error!("the server inside this program has ended: {err}");
             }
             drop(server);
-            // After the socket, so that its folder is empty.
+            // After the socket: whoever may lock its path can listen there, and its folder is empty.
+            drop(needed);
             drop(place);
             ending
         };
@@ -289,68 +303,68 @@ impl Host {
         Ok((host, serving))
     }
 
-    /// A handle that can be cloned and keeps nothing alive.
+    /// Returns a handle that can be cloned and keeps nothing alive.
     pub fn handle(&self) -> HostHandle {
         HostHandle::of(&self.inner)
     }
 
-    /// The children that have not ended.
+    /// Returns the children that have not ended.
     pub fn children(&self) -> Vec<ChildHandle> {
         self.inner.children.all()
     }
 
-    /// What happens to children from now on.
+    /// Returns the events of children from now on.
     pub fn events(&self) -> Events {
         self.inner.children.teller.events()
     }
 
     /// Makes an identity for a process that the program is about to start.
     ///
-    /// The label is for people; the role is what tools can be limited to, see
-    /// [`Tool::only_for`](lmcp_core::Tool::only_for).
+    /// The label is for people. Tools can be limited to a role, see [`Tool::only_for`](lmcp_core::Tool::only_for).
     ///
     /// # Errors
     /// Its credentials cannot be written.
     pub fn child(&self, label: &str, role: &str) -> Result<Child, Error> {
-        Child::new(&self.inner, label, role, None)
+        Child::new(&self.inner, label, role, Maker::Program)
     }
 
-    /// Where it listens.
+    /// Returns the path of the socket.
     pub fn socket(&self) -> &Path {
         &self.inner.socket
     }
 
-    /// The server: to change what it offers, or to say what changed.
+    /// Returns the server, to change its tools and resources, or to report changes.
     pub fn server(&self) -> &Handle {
         let server = self.inner.server.get();
         server.expect("it is set before there is a host")
     }
 
-    /// What is known of the children, for the next host at the same path. A host at a [path](Host::start_at) also finds it by
-    /// itself; this is for programs that keep it with what else they save.
+    /// Returns the state of the children, for the next host at the same path. A host at a [path](Host::start_at) also finds
+    /// this state by itself; use this in a program that saves it together with other state.
     pub fn export(&self) -> State {
         self.inner.children.state()
     }
 
-    /// Closes and becomes another program, most likely a new version of this one, with the same process number and the same
-    /// children: they do not end, and the host that the program starts in the same place goes on with them.
+    /// Closes the host, and replaces the program by another one, usually a new version, with the same process number. The
+    /// children do not end: the host that the new program starts in the same place takes them over.
     ///
-    /// Calls that run are given a moment and then cancelled; `lmcp proxy` tells their callers that they may try again. If the
-    /// program has state of its own to hand on, use [`Host::exec_with`]: what is saved before this call may miss what a handler
-    /// still does.
+    /// Calls that run are given a moment and then cancelled; `lmcp proxy` tells their callers that they may try again. If
+    /// the program has state of its own to hand on, use [`Host::exec_with`]: state that is saved before this call may miss
+    /// changes that a handler still makes.
     ///
     /// Call it on the thread that has started the children if they are to hear of the end of their parent (`PR_SET_PDEATHSIG`): all
     /// other threads end.
     ///
     /// # Errors
     /// It returns only if the program cannot be started. The host is closed then; a host that this program starts in the
-    /// same place goes on with the children that are [detached](Child::detach).
+    /// same place takes over the children that are [detached](Child::detach).
     pub fn exec(self, program: &mut Command) -> io::Error {
         self.exec_by(|| Ok(program))
     }
 
-    /// The same as [`Host::exec`], for a program that hands on state of its own: the function saves the state and makes the command. It
-    /// runs after the last handler has ended, so whatever a caller was told as done is in the state.
+    /// Does the same as [`Host::exec`], for a program that hands on state of its own: the function saves the state and makes
+    /// the command. The function runs after the last handler has ended, so every change that a caller was told of is in the
+    /// state.
     ///
     /// ```no_run
     /// # fn demo(host: lmcp::embed::Host, notes: &std::sync::Mutex<Vec<String>>) -> std::io::Error {
@@ -362,8 +376,8 @@ impl Host {
     /// # }
     /// ```
     ///
-    /// Keep the state in a file: Linux takes 128 KiB at most in one variable or argument. Children can still be
-    /// [stored](ChildHandle::store) with in the function. A handler that holds up the host's thread is waited for 5 s at most.
+    /// Keep the state in a file: Linux takes at most 128 KiB in one variable or argument. The function can still
+    /// [store](ChildHandle::store) values with children. A handler that blocks the host's thread is waited for at most 5 s.
     ///
     /// # Errors
     /// It returns only if the function fails or the program cannot be started. The host is closed then, as with [`Host::exec`].
@@ -375,7 +389,8 @@ impl Host {
         mut self,
         program: impl FnOnce() -> io::Result<C>,
     ) -> io::Error {
-        // Before the lock of this host goes: whoever finds it gone does not wait for the next host.
+        // The state is written before the lock of this host is released: a proxy that finds the lock free does not wait for
+        // the next host.
         if let Err(err) = self.hand_over() {
             return err;
         }
@@ -384,7 +399,7 @@ impl Host {
         let program = program();
         self.inner.children.seal_inboxes();
         let handed_over = self.hand_over();
-        // The children that the program owns must not end, so nothing but the host is dropped.
+        // The children that the program owns must not end, so only the host is dropped.
         drop(self);
         match handed_over.and(program) {
             Ok(mut program) => program.borrow_mut().exec(),
@@ -392,7 +407,7 @@ impl Host {
         }
     }
 
-    /// Leaves word of the children for the host of the next program. A host at a path has done so all along.
+    /// Writes the state of the children for the host of the next program. A host at a path has always done so.
     fn hand_over(&self) -> io::Result<()> {
         if self.inner.returns {
             return Ok(());
@@ -400,25 +415,26 @@ impl Host {
         self.inner.children.hand_over()
     }
 
-    /// Closes, and sends the children that are [detached](Child::detach) to another host, at this path: of another program, say.
-    /// What it gives is for that host, which may come later: `Host::setup().path(there).resume(state)`. Their connections come
-    /// there by themselves, and wait for it.
+    /// Closes the host, and sends the [detached](Child::detach) children to another host at this path, for example one of
+    /// another program. The result is for that host, which may start later: `Host::setup().path(there).resume(state)`. The
+    /// children connect there by themselves, and wait for it.
     ///
     /// # Errors
-    /// The path is none for a socket, or the credentials of a child cannot be written. The host is closed then.
+    /// The path cannot be used for a socket, or the credentials of a child cannot be written. The host is closed then.
     pub fn move_to(mut self, path: impl AsRef<Path>) -> Result<State, Error> {
         let place = SocketDir::at(path.as_ref())?;
         let path = place.path();
         let failed = |err| Error::io(format!("cannot move to {}", path.display()), err);
-        self.inner.children.send_to(&path).map_err(failed)?;
+        let sent = self.inner.children.send_to(&path, &self.inner.socket);
+        sent.map_err(failed)?;
         let _ = self.inner.moved_to.set(path);
         self.stop_and_wait();
         self.inner.children.seal_inboxes();
-        Ok(self.inner.children.kept_state())
+        Ok(self.inner.children.staying_state())
     }
 
-    /// Closes, as dropping does. New calls are refused, and calls that run are given a moment and then cancelled. A host with a
-    /// thread of its own waits until all of them have ended, for 5 s at most.
+    /// Closes the host, as dropping it does. New calls are refused, and calls that run are given a moment and then
+    /// cancelled. A host with a thread of its own waits until all of them have ended, for 5 s at most.
     pub fn close(self) {
         drop(self);
     }
@@ -430,10 +446,11 @@ impl Host {
         }
         let is_one_thread = self.inner.runtime.runtime_flavor() == RuntimeFlavor::CurrentThread;
         if is_one_thread && runtime::Handle::try_current().is_ok() {
-            // This thread drives all handlers, and none of them goes on while it is here.
+            // This thread drives all handlers, and none of them can go on while it is blocked here.
             return self.stop(Duration::ZERO);
         }
-        // From another thread: what is woken on a thread of the runtime would wait there for this function to end.
+        // The wait runs on another thread: a task that is woken on a thread of the runtime would wait there for this
+        // function to end.
         let stop = || self.stop(CLOSE_WAIT);
         thread::scope(|threads| drop(threads.spawn(stop).join()));
     }
@@ -441,20 +458,20 @@ impl Host {
     fn stop(&mut self, most: Duration) {
         self.stop = None;
         let ended = self.ended.get_mut().unwrap_or_else(PoisonError::into_inner);
-        // Nothing is ever said there: it ends.
+        // No message is ever sent there: the wait ends when the sender is dropped.
         let _ = ended.recv_timeout(most);
     }
 }
 
 impl Drop for Host {
     fn drop(&mut self) {
-        // On the caller's runtime the server may be unable to end while this waits; it ends after it.
-        let most = if self.has_thread {
-            CLOSE_WAIT
-        } else {
-            Duration::ZERO
-        };
-        self.stop(most);
-        self.inner.children.close(self.inner.has_heir());
+        if self.has_thread {
+            self.stop(CLOSE_WAIT);
+        } else if let Some(stop) = self.stop.take() {
+            // On the caller's runtime the server may be unable to end while this waits. It ends after it, and the children with
+            // it.
+            return drop(stop.send_replace(Some(Arc::clone(&self.inner))));
+        }
+        self.inner.children.close(self.inner.heir());
     }
 }

@@ -14,17 +14,18 @@ use crate::member::{ChildHandle, ChildOf as _, Member};
 /// The resource that shows a child its own messages.
 const URI: &str = "inbox://mine";
 
-/// What one inbox holds: the bytes of its messages, and [`OVERHEAD`] for each of them.
+/// The size of an inbox: the bytes of its messages, and [`OVERHEAD`] for each of them.
 const MOST_BYTES: usize = 256 * 1024;
 
-/// What a message costs besides its text, so that empty ones are bounded, too.
+/// The cost of a message besides its text, so that the number of empty messages is bounded, too.
 const OVERHEAD: usize = 64;
 
-/// An inbox for every child: the resource `inbox://mine` shows a child its messages, and the tool `inbox` takes them.
+/// Returns an inbox for every child: the resource `inbox://mine` shows a child its messages, and the tool `inbox` takes
+/// them.
 ///
-/// The program, or one of its tools, puts a message there with [`ChildHandle::deliver`]. A child that watches `inbox://mine` hears of
-/// it at once, in every revision of the protocol. Reading the resource removes nothing, so a read that failed may be repeated.
-/// The tool returns the messages and removes them. Both give `{"messages": [TEXT, …]}`, oldest first.
+/// The program, or one of its tools, puts a message there with [`ChildHandle::deliver`]. A child that watches `inbox://mine`
+/// is told at once, in every revision of the protocol. Reading the resource removes nothing, so a read that failed may be
+/// repeated. The tool returns the messages and removes them. Both return `{"messages": [TEXT, …]}`, oldest first.
 ///
 /// ```
 /// use lmcp::{Server, embed::inbox};
@@ -43,10 +44,11 @@ pub fn inbox() -> ToolSet<()> {
 }
 
 impl ChildHandle {
-    /// Puts a message into the child's [`inbox`], and tells the child that `inbox://mine` has changed. No other child hears of it.
+    /// Puts a message into the child's [`inbox`], and tells only this child that `inbox://mine` has changed.
     ///
-    /// The message waits until the child takes it, also while the child is not connected. A host at a [path] writes it to disk, and
-    /// the next host there has it, even if this one is killed; so does the host after [`Host::exec`]. It should hold no secret.
+    /// The message waits until the child takes it, also while the child is not connected. A host at a [path] writes it to
+    /// disk, and the next host there has it, even if this one is killed; so does the host after [`Host::exec`]. The message
+    /// should hold no secret.
     ///
     /// [path]: crate::Host::start_at
     /// [`Host::exec`]: crate::Host::exec
@@ -68,7 +70,7 @@ impl ChildHandle {
         }
         drop(inbox);
         self.member.record();
-        // Of a child that has ended meanwhile nothing was written down.
+        // The message was not saved for a child that has ended meanwhile.
         if self.has_ended() {
             return Err(ended());
         }
@@ -81,7 +83,7 @@ impl ChildHandle {
 #[derive(Debug)]
 pub(crate) struct Inbox {
     messages: Vec<String>,
-    /// Cleared when the messages are written down for the next host for the last time.
+    /// Cleared when the messages are saved for the next host for the last time.
     is_open: bool,
 }
 
@@ -93,7 +95,7 @@ impl Inbox {
         }
     }
 
-    /// From now on nothing is delivered here: the next host has the rest.
+    /// Refuses all later messages: the next host has the rest.
     pub(crate) fn seal(&mut self) {
         self.is_open = false;
     }
@@ -102,7 +104,7 @@ impl Inbox {
         self.messages.clone()
     }
 
-    /// `false`: there is no room.
+    /// Adds a message. `false`: there is no room.
     fn push(&mut self, text: String) -> bool {
         let cost = |text: &String| text.len() + OVERHEAD;
         let held: usize = self.messages.iter().map(cost).sum();

@@ -13,8 +13,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Handlers run in a tokio runtime with timers, so `tokio::spawn` and `tokio::time::sleep` work in them. What is spawned there ends with
-//! the host.
+//! Handlers run in a tokio runtime with timers, so `tokio::spawn` and `tokio::time::sleep` work in them. Tasks that are
+//! spawned there end with the host.
 //!
 //! # For those who change lmcp
 //!
@@ -22,19 +22,19 @@
 //! |---|---|
 //! | `host`, `setup` | [`Host`]: the thread, the socket, the end; how it starts |
 //! | `handle` | [`HostHandle`]: the host, for its own tools |
-//! | `socket_dir` | which folder, which name, and what the dead left behind |
-//! | `child`, `belongings`, `folder` | [`Child`]: one process, its entries in the register, and the file it comes in with |
-//! | `state` | [`State`]: what the next host should know |
-//! | `member`, `event` | [`ChildHandle`]: what is known of it; [`Event`]: what happens to it |
-//! | `children`, `ancestry`, `peer_process`, `stat` | who is let in |
-//! | `register`, `above`, `lock` | who is whose child, for those that were told nothing |
-//! | `view` | what a process above was started with, and whether it looks at the same register |
-//! | `reach` | what a host says to one child, and its role |
+//! | `socket_dir` | the folder and the name of a socket, and the removal of files that dead hosts left |
+//! | `child`, `belongings`, `folder` | [`Child`]: one process, its entries in the register, and the file with its credentials |
+//! | `state` | [`State`]: the state of children for the next host |
+//! | `member`, `event` | [`ChildHandle`]: the state of a child; [`Event`]: the events of a child |
+//! | `children`, `ancestry`, `peer_process`, `stat` | decide which processes are admitted |
+//! | `register`, `above`, `lock` | find the host of a process that has no variables |
+//! | `view` | the variables of a process above, and whether it uses the same register |
+//! | `reach` | notifications of a host to one child, and its role |
 //! | `inbox` | messages of the program that wait for a child |
 //! | `family` | identities that children make for their own |
-//! | `wiring` | what starts a child that the program starts in a way of its own |
-//! | `random` | names and tokens that nobody guesses |
-//! | `whoami` | a tool for callers that want to know |
+//! | `wiring` | variables and commands for a child that the program starts in its own way |
+//! | `random` | names and tokens that cannot be guessed |
+//! | `whoami` | a tool that tells callers their identity |
 
 mod above;
 mod ancestry;

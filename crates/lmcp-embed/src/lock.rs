@@ -1,4 +1,4 @@
-//! Files whose lock says that somebody is alive. The kernel lets go of a lock when its holder ends, however it ends.
+//! Files whose lock shows that their holder is alive. The kernel releases a lock when its holder ends, however it ends.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -12,7 +12,7 @@ use rustix::{
     io::Errno,
 };
 
-/// A lock that this program holds. The file goes with it.
+/// A lock that this program holds. The file is removed when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Lock {
     path: PathBuf,
@@ -20,7 +20,7 @@ pub(crate) struct Lock {
 }
 
 impl Lock {
-    /// Takes the lock of a file, which is made where it is missing. `None`: somebody has it.
+    /// Takes the lock of a file, and creates the file if it does not exist. `None`: another process holds the lock.
     pub(crate) fn take(path: &Path) -> io::Result<Option<Self>> {
         loop {
             let file = open(
@@ -30,7 +30,7 @@ impl Lock {
             if !lock(&file, FlockOperation::NonBlockingLockExclusive)? {
                 return Ok(None);
             }
-            // Whoever held it before may have removed the file between the two steps: then the lock is worth nothing.
+            // The earlier holder may have removed the file between the two steps. Then the lock protects nothing.
             if is_at(&file, path) {
                 return Ok(Some(Self {
                     path: path.to_owned(),
@@ -48,12 +48,13 @@ impl Lock {
 impl Drop for Lock {
     fn drop(&mut self) {
         lmcp_private::restore_folder_of(&self.path);
-        // Before it is let go, so that nobody takes the lock of a file that is about to go.
+        // The file is removed before the lock is released, so that nobody takes the lock of a file that is about to be
+        // removed.
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// Does somebody hold the lock of this file? What cannot be told counts as held.
+/// Returns whether a process holds the lock of this file. If that cannot be read, the lock counts as held.
 pub(crate) fn is_held(path: &Path) -> bool {
     match open(OpenOptions::new().read(true), path) {
         Ok(file) => !matches!(lock(&file, FlockOperation::NonBlockingLockShared), Ok(true)),
@@ -61,15 +62,15 @@ pub(crate) fn is_held(path: &Path) -> bool {
     }
 }
 
-/// Opens a file and no link, and waits for nobody.
-fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+/// Opens a file. Does not follow a link, and does not wait at a pipe.
+pub(crate) fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     options
         .custom_flags(i32::try_from(flags.bits()).unwrap_or_default())
         .open(path)
 }
 
-/// Takes the lock, unless somebody else has it.
+/// Takes the lock, unless another process has it.
 fn lock(file: &File, how: FlockOperation) -> io::Result<bool> {
     match flock(file, how) {
         Ok(()) => Ok(true),
@@ -99,7 +100,7 @@ mod tests {
         assert!(Lock::take(&path).unwrap().is_none());
         drop(held);
         assert!(!is_held(&path) && !path.exists());
-        // What a dead holder left is free.
+        // A file that a dead holder left can be locked.
         fs::write(&path, "").unwrap();
         assert!(!is_held(&path));
         assert!(Lock::take(&path).unwrap().is_some());

@@ -1,4 +1,4 @@
-//! One child, as its host knows it, and [`ChildHandle`], which everybody may hold.
+//! One child, as its host knows it, and [`ChildHandle`], which any code may hold.
 
 use std::{
     any::{Any, TypeId},
@@ -27,64 +27,73 @@ use crate::{
     state::ChildState,
 };
 
-/// What finds a child: a digest of its token.
+/// The key of a child: a digest of its token.
 pub(crate) type Key = [u8; 32];
 
-/// One child. The table of the host has it until it ends.
+/// One child. It stays in the table of the host until it ends.
 pub(crate) struct Member {
     pub(crate) key: Key,
     pub(crate) identity: watch::Sender<Arc<Identity>>,
     pub(crate) life: watch::Sender<Life>,
     pub(crate) gone: watch::Sender<bool>,
-    /// One value of the program for each type.
+    /// The program's data, one value for each type.
     data: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
-    /// Also held while events of this child are told, so that they come in order.
+    /// Also locked while events of this child are sent, so that they keep their order.
     connections: Mutex<Vec<Connection>>,
-    /// A process that the program left to the host.
+    /// The process that the host waits for instead of the program.
     watched: Mutex<Option<process::Child>>,
-    /// Where its files are, once they are there.
+    /// The place of its files, after they were made.
     place: OnceLock<Place>,
-    /// What the program stored with it. Also held while it is written down.
+    /// The value that the program stored. Also locked while it is written to disk.
     stored: Mutex<Value>,
-    /// Messages of the program that it has not taken yet.
+    /// Messages of the program that the child has not taken yet.
     pub(crate) inbox: Mutex<Inbox>,
-    /// Its files, if it ends with its process alone.
+    /// The files of a detached child, which ends with its process alone.
     kept: Mutex<Option<Belongings>>,
-    /// What it may give to sub-agents.
+    /// The limits for its sub-agents.
     family: Mutex<Option<Allowance>>,
-    /// Another child made it, and it ends with that one.
+    /// Another child made this one, which ends with that child.
     is_sub: AtomicBool,
-    /// Processes may be it that it has not started.
+    /// Processes that the child has not started may use its identity.
     adopts: AtomicBool,
 }
 
 #[derive(Debug)]
 struct Place {
     folder: PathBuf,
-    /// It is written down for the next host.
+    /// The child is saved for the next host.
     returns: bool,
 }
 
-/// What is known of a child's process.
+/// The state of a child's process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Life {
-    /// Not started yet, as far as anybody said.
+    /// Not started yet, as far as the host knows.
     Expected,
     Running(Started),
     Ended(Ended),
+}
+
+impl Life {
+    pub(crate) fn process(self) -> Option<Started> {
+        match self {
+            Self::Running(process) => Some(process),
+            Self::Expected | Self::Ended(_) => None,
+        }
+    }
 }
 
 /// How a child ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Ended {
-    /// Its process has ended. How is known if the process was this program's, and nobody had asked before: a program
-    /// that waits for the process itself knows it first, one that gives it to [`Child::watch`](crate::Child::watch) hears
-    /// it here.
+    /// Its process has ended. The status is known if the process was started by this program and nobody has waited for it
+    /// before. A program that waits for the process itself learns the status there; a program that used
+    /// [`Child::watch`](crate::Child::watch) learns it here.
     Process(Option<ExitStatus>),
     /// The program has taken the identity back.
     TakenBack,
-    /// The host has closed, and knows nothing of the process any more.
+    /// The host has closed, and does not watch the process any more.
     HostClosed,
 }
 
@@ -92,9 +101,9 @@ pub enum Ended {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Connection {
-    /// Tells it from all others: [`Caller::connection`].
+    /// Tells this connection from all others: [`Caller::connection`].
     pub name: String,
-    /// The process that connected: that of the child, or one below it, such as `lmcp proxy`.
+    /// The process that connected: the process of the child, or one below it, such as `lmcp proxy`.
     pub process: Option<i32>,
 }
 
@@ -118,7 +127,7 @@ impl Member {
         }
     }
 
-    /// Says where its files are, and writes it down there, if the host comes back.
+    /// Sets the place of its files, and saves the child there if the host comes back.
     pub(crate) fn settle(&self, folder: &Path, returns: bool) -> io::Result<()> {
         let place = Place {
             folder: folder.to_owned(),
@@ -128,7 +137,7 @@ impl Member {
         self.try_record()
     }
 
-    /// Writes down what has changed.
+    /// Saves the changes to disk.
     pub(crate) fn record(&self) {
         if let Err(err) = self.try_record() {
             let label = &self.identity.borrow().label;
@@ -147,11 +156,17 @@ impl Member {
         ChildState::of(self, &place.folder, &stored).write()
     }
 
-    /// What the next host should know, if it has files.
+    /// Returns the state for the next host, if the child has files.
     pub(crate) fn state(&self) -> Option<ChildState> {
         let place = self.place.get()?;
         let stored = self.stored();
         Some(ChildState::of(self, &place.folder, &stored))
+    }
+
+    /// Does it live, and is its folder there?
+    pub(crate) fn has_files(&self) -> bool {
+        let is_there = self.place.get().is_some_and(|place| place.folder.exists());
+        is_there && !matches!(self.life(), Life::Ended(_))
     }
 
     /// Keeps its files until it ends.
@@ -178,7 +193,7 @@ impl Member {
         self.stored.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a process when it has ended, instead of the program.
+    /// Makes the host wait for the process after its end, instead of the program.
     pub(crate) fn watch(&self, process: process::Child) {
         *self.watched() = Some(process);
         if matches!(self.life(), Life::Ended(_)) {
@@ -186,7 +201,7 @@ impl Member {
         }
     }
 
-    /// How a process ended that was left to the host.
+    /// Returns how the process ended that the host waits for.
     pub(crate) fn reap(&self) -> Option<ExitStatus> {
         let watched = self.watched().take();
         watched?.try_wait().ok().flatten()
@@ -200,15 +215,12 @@ impl Member {
         *self.life.borrow()
     }
 
-    /// Its process, while it is known to run.
+    /// Returns its process, while it is known to run.
     pub(crate) fn process(&self) -> Option<Started> {
-        match self.life() {
-            Life::Running(process) => Some(process),
-            Life::Expected | Life::Ended(_) => None,
-        }
+        self.life().process()
     }
 
-    /// Says which process it is, once.
+    /// Sets its process. `false`: the child has a process already, or has ended.
     pub(crate) fn begin(&self, process: Started) -> bool {
         self.life.send_if_modified(|life| {
             let is_expected = *life == Life::Expected;
@@ -219,10 +231,17 @@ impl Member {
         })
     }
 
-    /// Who is in goes, and that is told. `false`: it had ended before.
-    pub(crate) fn end(self: &Arc<Self>, how: Ended, host: &Weak<Inner>, teller: &Teller) -> bool {
+    /// Who is in goes, and that is told, if it had not ended before. Gives the process that it was until now.
+    pub(crate) fn end(
+        self: &Arc<Self>,
+        how: Ended,
+        host: &Weak<Inner>,
+        teller: &Teller,
+    ) -> Option<Started> {
         let mut connections = self.connections();
+        let mut process = None;
         let ends = self.life.send_if_modified(|life| {
+            process = life.process();
             let lives = !matches!(life, Life::Ended(_));
             if lives {
                 *life = Life::Ended(how);
@@ -237,10 +256,10 @@ impl Member {
             teller.tell(|| Event::Ended(child(), how));
             self.gone.send_replace(true);
         }
-        ends
+        process
     }
 
-    /// Gives it another role, and tells that. `false`: it has that role, or has ended.
+    /// Gives the child another role, and sends the event. `false`: the child has that role, or has ended.
     pub(crate) fn set_role(
         self: &Arc<Self>,
         role: &str,
@@ -262,6 +281,10 @@ impl Member {
             from,
         });
         true
+    }
+
+    pub(crate) fn id(&self) -> String {
+        self.identity.borrow().id.clone()
     }
 
     pub(crate) fn family(&self) -> MutexGuard<'_, Option<Allowance>> {
@@ -321,8 +344,8 @@ impl Connection {
     }
 }
 
-/// A child, for whoever wants to know of it or to tell it something: tools, other threads, a window. Cheap to clone, and
-/// holding it keeps nothing alive. The [`Child`](crate::Child) that owns it can do all of this, too.
+/// A handle of a child, for code that reads its state or sends it messages: tools, other threads, a window. Cheap to clone,
+/// and holding it keeps nothing alive. The [`Child`](crate::Child) that owns it has all its methods, too.
 #[derive(Clone)]
 pub struct ChildHandle {
     pub(crate) member: Arc<Member>,
@@ -337,46 +360,46 @@ impl ChildHandle {
         }
     }
 
-    /// The child that a request comes from: the same as [`ChildOf::child`], for a [`Caller`].
+    /// Returns the child that a request comes from: the same as [`ChildOf::child`], for a [`Caller`].
     pub fn of(caller: &Caller) -> Option<&Self> {
         caller.extension()
     }
 
-    /// Who it is by now, for handlers: [`Caller::identity`].
+    /// Returns its current identity, for handlers: [`Caller::identity`].
     pub fn identity(&self) -> Arc<Identity> {
         Arc::clone(&self.member.identity.borrow())
     }
 
-    /// The number of its process, while that runs.
+    /// Returns the number of its process, while that runs.
     pub fn process(&self) -> Option<u32> {
         let process = self.member.process()?.process;
         u32::try_from(process.as_raw_pid()).ok()
     }
 
-    /// Its connections that are open: none while nothing has connected, or the one that did has gone.
+    /// Returns its open connections. The list is empty if nothing has connected, or all connections have ended.
     pub fn connections(&self) -> Vec<Connection> {
         self.member.connections().clone()
     }
 
-    /// Has its process ended, was it ended here, or has the host closed?
+    /// Returns whether its process has ended, the identity was taken back, or the host has closed.
     pub fn has_ended(&self) -> bool {
         matches!(self.member.life(), Life::Ended(_))
     }
 
-    /// Waits until [`ChildHandle::has_ended`] is true, and says how the child ended.
+    /// Waits until [`ChildHandle::has_ended`] is true, and returns how the child ended.
     pub fn ended(&self) -> impl Future<Output = Ended> + Send + 'static + use<> {
         let mut life = self.member.life.subscribe();
         async move {
             let ended = life.wait_for(|life| matches!(life, Life::Ended(_))).await;
             match ended.map(|life| *life) {
                 Ok(Life::Ended(how)) => how,
-                // It is not in the table of any host any more.
+                // The child is not in the table of any host any more.
                 Ok(Life::Expected | Life::Running(_)) | Err(_) => Ended::HostClosed,
             }
         }
     }
 
-    /// Ends the identity, whatever its process does: its connections close, and nobody comes in as it any more.
+    /// Ends the identity, whatever its process does: its connections close, and new ones are refused.
     pub fn end(&self) {
         match self.host.upgrade() {
             Some(host) => host.children.end(&self.member, Ended::TakenBack),
@@ -387,39 +410,40 @@ impl ChildHandle {
         }
     }
 
-    /// Lets in processes that show its token and that it has not started itself, as long as they belong to no other child:
-    /// what runs in `tmux`, `screen`, `systemd-run` or a container is started by a daemon. Whoever of this user can read the
-    /// [credentials](crate::Child::credentials) can then be this child, so it is for children that need it.
+    /// Admits processes that show its token and that the child has not started itself, if they belong to no other child: a
+    /// daemon starts the processes of `tmux`, `screen`, `systemd-run` or a container. Then every process of this user that
+    /// can read the [credentials](crate::Child::credentials) can act as this child, so use it only for children that need
+    /// it.
     pub fn admit_adopted(&self) {
         self.member.set_adopts();
         self.member.record();
     }
 
-    /// Keeps a value of the program with it, instead of the one of this type that there was.
+    /// Stores a value of the program in memory with this child, and replaces the earlier value of this type.
     pub fn set_data<T: Any + Send + Sync>(&self, value: T) {
         let value = Arc::new(value);
         self.member.data().insert(TypeId::of::<T>(), value);
     }
 
-    /// The value of this type that the program keeps with it.
+    /// Returns the value of this type that the program set.
     pub fn data<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
         let value = self.member.data().get(&TypeId::of::<T>()).cloned();
         value?.downcast().ok()
     }
 
-    /// Says something of it, under a name of the program's own: it stands in the welcome that the child gets when it
-    /// connects, and in [`Identity::fields`].
+    /// Sets a field under a name of the program's own. The child sees it in the welcome when it connects, and in
+    /// [`Identity::fields`].
     pub fn set_field(&self, name: impl Into<String>, value: impl Into<Value>) {
         self.change(|identity| drop(identity.fields.insert(name.into(), value.into())));
     }
 
-    /// Stores a value of the program with it, which the next host at the same path still has: [`Host::start_at`]. It is
-    /// written to disk, so it should hold no secret, and little.
+    /// Stores a value of the program with this child, which the next host at the same path still has: [`Host::start_at`].
+    /// The value is written to disk, so it should hold no secret, and be small.
     ///
     /// [`Host::start_at`]: crate::Host::start_at
     ///
     /// # Errors
-    /// It cannot be written as JSON.
+    /// The value cannot be written as JSON.
     pub fn store(&self, value: &impl Serialize) -> Result<(), serde_json::Error> {
         let value = serde_json::to_value(value)?;
         *self.member.stored() = value;
@@ -427,7 +451,7 @@ impl ChildHandle {
         Ok(())
     }
 
-    /// What was stored with it, if it is of this type.
+    /// Returns the stored value, if it is of this type.
     pub fn stored<T: DeserializeOwned>(&self) -> Option<T> {
         let stored = self.member.stored().clone();
         serde_json::from_value(stored).ok()
@@ -443,12 +467,12 @@ impl ChildHandle {
     }
 }
 
-/// Which child calls, for handlers.
+/// Tells handlers which child calls.
 pub trait ChildOf {
-    /// The child that the request comes from; `None` if it comes from somebody else.
+    /// Returns the child that the request comes from; `None` if it comes from another caller.
     fn child(&self) -> Option<&ChildHandle>;
 
-    /// The value of this type that the program keeps with that child: [`ChildHandle::set_data`].
+    /// Returns the value of this type that the program set for that child: [`ChildHandle::set_data`].
     fn child_data<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
         self.child()?.data()
     }

@@ -1,4 +1,4 @@
-//! The process that connected, so that no other that gets its number later is taken for it.
+//! The process that connected. A later process with the same number is not taken for it.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use rustix::{
 
 use crate::stat::Stat;
 
-/// A process, and how to tell that it still is the one that connected.
+/// A process, and the means to check that it is still the one that connected.
 #[derive(Debug)]
 pub(crate) struct PeerProcess {
     pub(crate) process: Pid,
@@ -25,12 +25,13 @@ pub(crate) struct PeerProcess {
 enum By {
     /// The kernel's own handle (Linux 6.5).
     Handle(OwnedFd),
-    /// When the connection was taken, in ticks since the start of the system: a process that is younger is another one.
+    /// The time when the connection was accepted, in ticks since the start of the system: a process that started later is
+    /// another one.
     Age(u64),
 }
 
 impl PeerProcess {
-    /// Pins it. `None`: it is gone already, or nobody can tell which it is.
+    /// Pins the process. `None`: it is gone already, or it cannot be identified.
     pub(crate) fn new(peer: &Peer) -> Option<Self> {
         let process = Pid::from_raw(peer.process().pid?)?;
         let by = match getsockopt(&peer.socket(), PeerPidfd) {
@@ -41,7 +42,7 @@ impl PeerProcess {
         Some(Self { process, by })
     }
 
-    /// Is it still there? Then its number is its own.
+    /// Returns whether the process is still alive. If so, its number is still its own.
     pub(crate) fn is_alive(&self) -> bool {
         match &self.by {
             By::Handle(handle) => {
@@ -50,7 +51,7 @@ impl PeerProcess {
                     tv_nsec: 0,
                 };
                 let mut asked = [PollFd::new(handle, PollFlags::IN)];
-                // Readable when it has ended.
+                // The handle is readable when the process has ended.
                 poll(&mut asked, Some(&at_once)) == Ok(0)
             }
             By::Age(pinned) => start_ticks(self.process).is_some_and(|start| start <= *pinned),
@@ -58,7 +59,7 @@ impl PeerProcess {
     }
 }
 
-/// What the clock of processes showed so long ago.
+/// Returns the value of the process clock at that time before now.
 fn ticks_now(ago: Duration) -> u64 {
     let now = clock_gettime(ClockId::Boottime);
     let now = Duration::try_from(now).unwrap_or_default();
@@ -67,7 +68,7 @@ fn ticks_now(ago: Duration) -> u64 {
     u64::try_from(then.as_nanos() * ticks / 1_000_000_000).unwrap_or(u64::MAX)
 }
 
-/// When a process was started.
+/// Returns the start time of a process.
 fn start_ticks(process: Pid) -> Option<u64> {
     Stat::of(process).ok().map(|stat| stat.process.at)
 }

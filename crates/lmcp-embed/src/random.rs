@@ -1,8 +1,8 @@
-//! What nobody can guess.
+//! Random text that cannot be guessed.
 
 use ring::rand::{SecureRandom as _, SystemRandom};
 
-/// `N` random bytes as hexadecimal digits.
+/// Returns `N` random bytes as hexadecimal digits.
 pub(crate) fn hex<const N: usize>() -> String {
     let mut bytes = [0; N];
     SystemRandom::new()

@@ -1,9 +1,10 @@
 //! A register of the processes that have an identity, in folders that are found without any variable.
 //!
-//! Many programs start others with hardly any environment. What they start must not take itself for nobody's child, so
-//! `lmcp proxy` looks here for the processes above it (`above`). Each process has a file, `PID-START.process`, for as
-//! long as it lives; and a host that is about to start one has `PID-START.CHILD.starting`, so that a child that is quicker
-//! than its host waits. Nothing here is secret, and nothing is let in because of it: that is for the host to say.
+//! Many programs start others with hardly any environment. A process without variables may still belong to a host, so `lmcp
+//! proxy` looks here for the processes above it (`above`). Each process with an identity has a file, `PID-START.process`,
+//! while it lives. A host that is about to start a child has `PID-START.CHILD.starting`, so that a proxy below it waits
+//! until the process of the child is known. Nothing here is secret, and no process is admitted because of it: only the host
+//! decides that.
 
 use std::{
     collections::BTreeMap,
@@ -22,18 +23,18 @@ use crate::stat::Started;
 const PROCESS: &str = "process";
 const STARTING: &str = "starting";
 
-/// What a file of the register says.
+/// The content of a file of the register.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Record {
     /// The credentials of the child.
     pub(crate) identity_file: PathBuf,
-    /// Locked for as long as the host lives.
+    /// Locked while the host lives.
     pub(crate) host_lock: PathBuf,
-    /// The namespace in which the number of the process is its number.
+    /// The namespace to which the process number belongs.
     pub(crate) namespace: Option<u64>,
 }
 
-/// A file of the register, as its name says.
+/// A file of the register, parsed from its name.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Name {
     pub(crate) started: Started,
@@ -44,11 +45,11 @@ pub(crate) struct Name {
 pub(crate) enum Kind {
     /// This process has an identity.
     Process,
-    /// This process is a host, and is about to start one that has.
+    /// This process is a host, and is about to start a process with an identity.
     Starting,
 }
 
-/// What was written into the register: the same file in each folder.
+/// The files that were written into the register: the same file in each folder.
 #[derive(Debug)]
 pub(crate) struct Written(Vec<PathBuf>);
 
@@ -61,19 +62,20 @@ impl Record {
         }
     }
 
-    /// Registers a process. It stays until [`Written::remove`], or until a host finds that the process has ended.
+    /// Registers a process. The file stays until [`Written::remove`], or until a host finds that the process has ended.
     pub(crate) fn write_process(&self, process: Started) -> io::Result<Written> {
         let Started { process, at } = process;
         self.write(&format!("{process}-{at}.{PROCESS}"))
     }
 
-    /// Says that this host is about to start a child.
+    /// Registers that this host is about to start a child.
     pub(crate) fn write_starting(&self, host: Started, child: &str) -> io::Result<Written> {
         let Started { process, at } = host;
         self.write(&format!("{process}-{at}.{child}.{STARTING}"))
     }
 
-    /// Writes it into all folders that can be had: each may vanish, at the end of a session say. One is enough.
+    /// Writes a file into all folders that are usable, because each folder may vanish, for example at the end of a session.
+    /// One written file is enough.
     fn write(&self, name: &str) -> io::Result<Written> {
         let text = serde_json::to_vec(self)?;
         let mut written = Written(Vec::new());
@@ -124,13 +126,14 @@ impl Name {
     }
 }
 
-/// All files of the register, of whichever namespace. They are not read yet: there may be thousands, and few matter.
+/// Returns all files of the register, of every namespace. The files are not read yet: there may be thousands, and few
+/// matter.
 ///
-/// Folders are listed twice, and what is seen once is there: a listing may miss a file that appears while it goes on, and a
-/// child that has just been started has one file that appears and then one that goes.
+/// Folders are listed twice, and a file that was seen once counts: a listing may miss a file that appears meanwhile, and the
+/// start of a child first adds a file and then removes another.
 ///
 /// # Errors
-/// A folder of it cannot be read or trusted. The error names it.
+/// A folder cannot be read or trusted. The error names the folder.
 pub(crate) fn list() -> io::Result<Vec<Listed>> {
     let mut all = BTreeMap::new();
     for folder in folders().chain(folders()) {
@@ -148,10 +151,10 @@ pub(crate) struct Listed {
 }
 
 impl Listed {
-    /// What it says.
+    /// Reads the file.
     ///
     /// # Errors
-    /// It cannot be read. The error names it.
+    /// The file cannot be read. The error names it.
     pub(crate) fn read(&self) -> io::Result<Said> {
         match read_record(&self.path) {
             Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(Said::Gone),
@@ -161,17 +164,17 @@ impl Listed {
     }
 }
 
-/// What a file of the register says.
+/// The content of a file of the register.
 #[derive(Debug)]
 pub(crate) enum Said {
     Record(Record),
     /// Nothing that concerns us: other programs may have files with such names.
     Nothing,
-    /// It has gone since it was listed.
+    /// The file was removed after it was listed.
     Gone,
 }
 
-/// Reads a file of the register, and puts its mode right first if somebody took the leave to read it away.
+/// Reads a file of the register. If the permission to read it was removed, restores its mode first.
 fn read_record(path: &Path) -> io::Result<Vec<u8>> {
     match fs::read(path) {
         Err(err) if err.kind() == io::ErrorKind::PermissionDenied => {
@@ -186,10 +189,10 @@ fn named(path: &Path, err: &io::Error) -> io::Error {
     io::Error::new(err.kind(), format!("{}: {err}", path.display()))
 }
 
-/// Removes what belongs to processes that have ended. Those of other namespaces cannot be judged, and stay.
+/// Removes the files of processes that have ended. Processes of other namespaces cannot be judged, and their files stay.
 pub(crate) fn clean() {
     let here = namespace();
-    // What cannot be read or trusted is not cleaned.
+    // A folder that cannot be read or trusted is not cleaned.
     let all = folders().filter_map(|folder| files(&folder).ok());
     for (path, name) in all.flatten() {
         let text = fs::read(&path).unwrap_or_default();
@@ -202,23 +205,24 @@ pub(crate) fn clean() {
     }
 }
 
-/// The namespace of process numbers that this process is in.
+/// Returns the namespace of process numbers that this process is in.
 pub(crate) fn namespace() -> Option<u64> {
     let link = fs::read_link("/proc/self/ns/pid").ok()?;
     let number = link.to_str()?.strip_prefix("pid:[")?.strip_suffix(']')?;
     number.parse().ok()
 }
 
-/// Where records may be.
+/// Returns the folders that may hold records.
 fn folders() -> impl Iterator<Item = PathBuf> {
     let fixed = fixed_folders().into_iter().chain(outer_folders());
     fixed.chain(spare_folder())
 }
 
-/// The files in one folder of the register, whose mode is put right first. None if there is no such folder.
+/// Returns the files in one folder of the register, and restores the mode of the folder first. Empty if the folder does not
+/// exist.
 ///
 /// # Errors
-/// It cannot be read, or other users have a hand in it: then records may be missing.
+/// The folder cannot be read, or other users can change it: then records may be missing.
 fn files(folder: &Path) -> io::Result<Vec<(PathBuf, Name)>> {
     let owner = match fs::symlink_metadata(folder) {
         Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -226,7 +230,7 @@ fn files(folder: &Path) -> io::Result<Vec<(PathBuf, Name)>> {
     };
     let is_spare = spare_folder().as_deref() == Some(folder);
     if is_spare && !lmcp_private::is_ours(owner) {
-        // `HOME` may be the home of another user, and then nothing in it is ours.
+        // `HOME` may be the home of another user, and then no file in it is ours.
         return Ok(Vec::new());
     }
     lmcp_private::mend(folder)?;
@@ -240,13 +244,16 @@ fn files(folder: &Path) -> io::Result<Vec<(PathBuf, Name)>> {
     Ok(files)
 }
 
-/// In place in one step, so that nobody reads the half of it.
+/// Puts a file in place in one step, so that nobody reads a half of it.
 fn put(folder: &Path, name: &str, text: &[u8]) -> io::Result<PathBuf> {
     let (path, draft) = (folder.join(name), folder.join(format!("{name}.new")));
     let mut options = OpenOptions::new();
     let options = options.write(true).create(true).truncate(true).mode(0o600);
-    options.open(&draft)?.write_all(text)?;
-    fs::rename(&draft, &path)?;
+    let written = options
+        .open(&draft)
+        .and_then(|mut file| file.write_all(text));
+    let put = written.and_then(|()| fs::rename(&draft, &path));
+    put.inspect_err(|_| drop(fs::remove_file(&draft)))?;
     Ok(path)
 }
 
@@ -272,5 +279,13 @@ mod tests {
         ] {
             assert_eq!(Name::parse(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn what_cannot_be_put_in_place_is_not_left_beside_it() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("7-90.process")).unwrap();
+        assert!(put(folder.path(), "7-90.process", b"{}").is_err());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 }

@@ -1,4 +1,4 @@
-//! [`Setup`]: how a host starts.
+//! [`Setup`]: the options for the start of a host.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use tokio::runtime;
 
 use crate::{handle::HostHandle, host::Host, socket_dir::SocketDir, state::State};
 
-/// What can be chosen about how a [`Host`] starts: [`Host::setup`].
+/// Options for the start of a [`Host`]: [`Host::setup`].
 ///
 /// ```no_run
 /// # use lmcp::{Server, embed::Host};
@@ -30,33 +30,34 @@ enum Place {
 }
 
 impl Setup {
-    /// The socket is in this folder, which only this user can enter, under a name of the host's choosing.
+    /// Puts the socket into this folder, which only this user can enter, under a name that the host chooses.
     pub fn folder(mut self, folder: impl AsRef<Path>) -> Self {
         self.place = Place::Folder(folder.as_ref().to_owned());
         self
     }
 
-    /// The socket is at this path, and the host comes back: [`Host::start_at`].
+    /// Puts the socket at this path, and makes the host come back: [`Host::start_at`].
     pub fn path(mut self, path: impl AsRef<Path>) -> Self {
         self.place = Place::Path(path.as_ref().to_owned());
         self
     }
 
-    /// Goes on with what the last host at this path [exported](Host::export), besides what it finds there by itself.
+    /// Takes over the children that the last host at this path [exported](Host::export), besides those that it finds there
+    /// by itself.
     pub fn resume(mut self, state: State) -> Self {
         self.state = state;
         self
     }
 
-    /// Starts it on a thread of its own: [`Host::start`].
+    /// Starts the host on a thread of its own: [`Host::start`].
     ///
     /// # Errors
-    /// The server is wrong, or the socket cannot be made.
+    /// The server is not valid, or the socket cannot be made.
     pub fn start(self, server: Server) -> Result<Host, Error> {
         self.start_with(|_| server)
     }
 
-    /// The same, for tools that need the host: [`Host::start_with`].
+    /// Starts the host on a thread of its own, for tools that need the host: [`Host::start_with`].
     ///
     /// # Errors
     /// As [`Setup::start`].
@@ -64,7 +65,7 @@ impl Setup {
         Host::on_thread(self.place()?, self.state, server)
     }
 
-    /// Starts it on the runtime of the caller: [`Host::start_here`].
+    /// Starts the host on the runtime of the caller: [`Host::start_here`].
     ///
     /// # Errors
     /// As [`Setup::start`].
@@ -72,7 +73,7 @@ impl Setup {
         self.start_here_with(|_| server).await
     }
 
-    /// The same, for tools that need the host.
+    /// Starts the host on the runtime of the caller, for tools that need the host.
     ///
     /// # Errors
     /// As [`Setup::start`].

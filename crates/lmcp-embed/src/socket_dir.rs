@@ -1,4 +1,4 @@
-//! Where a host listens: a folder that only this user can enter, a name that says whose socket it is.
+//! The place where a host listens: a folder that only this user can enter, and a name that tells the process of the host.
 
 use std::{
     env,
@@ -22,17 +22,17 @@ use crate::{
     random, register,
 };
 
-/// Paths of sockets are shorter than this everywhere.
+/// The length that the path of a socket must stay below on every system.
 const PATH_BYTES: usize = 104;
 
-/// How the files of a host end.
+/// The ends of the names of a host's files.
 const SOCKET: &str = ".sock";
 const LOCK: &str = ".lock";
 
-/// How many hosts of one process find a name.
+/// The number of hosts in one process that find a name.
 const HOSTS: usize = 64;
 
-/// A folder to listen in. One that was made for the purpose goes with it.
+/// A folder to listen in. A folder that was made for one host is removed when this is dropped.
 #[derive(Debug)]
 pub(crate) struct SocketDir {
     folder: PathBuf,
@@ -42,10 +42,10 @@ pub(crate) struct SocketDir {
 }
 
 impl SocketDir {
-    /// A socket at a path that the program chose.
+    /// Returns the place for a socket at a path that the program chose.
     ///
     /// # Errors
-    /// Others can enter the folder, or the name is none for a socket.
+    /// Others can enter the folder, or the name cannot be used for a socket.
     pub(crate) fn at(path: &Path) -> Result<Self, Error> {
         let unfit =
             |why: &str| Error::config(format!("cannot listen at {}: {why}", path.display()));
@@ -67,19 +67,19 @@ impl SocketDir {
         Ok(place)
     }
 
-    /// The path that the program chose; its folder, if it chose none.
+    /// Returns the path that the program chose, or the folder if the program chose no path.
     pub(crate) fn path(&self) -> PathBuf {
         self.name
             .as_ref()
             .map_or_else(|| self.folder.clone(), |name| self.folder.join(name))
     }
 
-    /// Did the program choose the name?
+    /// Returns whether the program chose the name.
     pub(crate) fn is_path(&self) -> bool {
         self.name.is_some()
     }
 
-    /// A usual folder, where one is safe and its name short enough; else a fresh one.
+    /// Returns a usual folder that is safe and has a short enough name, or else a new one.
     pub(crate) fn usual() -> Result<Self, Error> {
         register::clean();
         let mut usual = runtime_folder().into_iter().chain(fixed_folders());
@@ -105,13 +105,14 @@ impl SocketDir {
         })
     }
 
-    /// A folder that the program chose, made where it is missing.
+    /// Returns a folder that the program chose, and creates it if it does not exist.
     ///
     /// # Errors
-    /// Others can enter it, or its name is too long.
+    /// Others can enter the folder, or its name is too long.
     pub(crate) fn chosen(folder: &Path) -> Result<Self, Error> {
         let failed = |err| Error::io(format!("cannot listen in {}", folder.display()), err);
-        // Children may work elsewhere; and a slash at the end would lead through a link.
+        // The path is made absolute, because children may work in another folder. A slash at the end is removed, because it
+        // would follow a link.
         let folder = &std::path::absolute(folder).map_err(failed)?;
         let folder: &PathBuf = &folder.components().collect();
         make_private(folder).map_err(failed)?;
@@ -130,7 +131,7 @@ impl SocketDir {
         })
     }
 
-    /// Listens, under the first name that is free: the process, and a number from the second host on. The lock tells
+    /// Listens under the first free name: the process number, and a further number from the second host on. The lock shows
     /// others that this host is alive.
     pub(crate) fn listen(&self) -> Result<(Unix, Lock), Error> {
         if let Some(name) = &self.name {
@@ -170,13 +171,13 @@ impl SocketDir {
 impl Drop for SocketDir {
     fn drop(&mut self) {
         if self.is_own {
-            // Fails where something is left in it, and then that is somebody's.
+            // This fails if a file is left in the folder; then the file belongs to somebody else.
             let _ = fs::remove_dir(&self.folder);
         }
     }
 }
 
-/// A folder with a name nobody can guess, so that nobody can be there first.
+/// Makes a folder with a name that cannot be guessed, so that nobody can create it first.
 fn fresh_folder() -> io::Result<PathBuf> {
     let name = format!("lmcp-{}", random::hex::<8>());
     let temporary = std::path::absolute(env::temp_dir())?;
@@ -194,15 +195,15 @@ fn fresh_folder() -> io::Result<PathBuf> {
     Err(failed)
 }
 
-/// Does the longest name that a socket gets still fit?
+/// Returns whether the longest name of a socket still fits.
 fn fits(folder: &Path) -> bool {
     let longest = format!("/{}-{HOSTS}.sock", u32::MAX);
     folder.as_os_str().len() + longest.len() < PATH_BYTES
 }
 
-/// Removes what dead hosts left behind: sockets nobody listens on, locks nobody holds, and the folders of children that
-/// have ended. A process that is not in sight may be alive in another container, so it is the socket and the locks that
-/// are asked, never the number in a name.
+/// Removes files that dead hosts left: sockets without a listener, locks without a holder, and the folders of children that
+/// have ended. A process that cannot be seen may be alive in another container, so the sockets and the locks decide, and
+/// never the number in a name.
 fn remove_stale(folder: &Path) {
     let names = |entry: fs::DirEntry| entry.file_name().into_string().ok();
     let Ok(entries) = fs::read_dir(folder) else {
@@ -218,7 +219,7 @@ fn remove_stale(folder: &Path) {
                 let _ = fs::remove_file(&path);
             }
         } else if name.strip_suffix(LOCK).is_some_and(is_host) {
-            // Whoever can take it may remove it, which letting go of it does.
+            // A process that can take the lock may remove it. Dropping the lock does so.
             drop(Lock::take(&path));
         }
     }
@@ -227,7 +228,7 @@ fn remove_stale(folder: &Path) {
             .strip_suffix(SUFFIX)
             .and_then(|name| name.split_once('.'));
         let host = host.map(|(host, _)| host).filter(|host| is_host(host));
-        // Those of this process are for its hosts: it may have been another program.
+        // Folders with the number of this process are left to its hosts: the process may have been another program before.
         let host = host.filter(|host| !is_of_this_process(host));
         if host.is_some_and(|host| !is_alive(folder, host) && is_left_over(&folder.join(name))) {
             let _ = fs::remove_dir_all(folder.join(name));
@@ -235,19 +236,19 @@ fn remove_stale(folder: &Path) {
     }
 }
 
-/// Is there a host of this name? It makes folders for its children, and removes them itself.
+/// Returns whether a host with this name is alive. A living host makes and removes the folders of its children itself.
 fn is_alive(folder: &Path, host: &str) -> bool {
     is_held(&folder.join(format!("{host}{LOCK}")))
         || is_served(&folder.join(format!("{host}{SOCKET}")))
 }
 
-/// Could a host of this process have this name?
+/// Returns whether a host of this process could have this name.
 fn is_of_this_process(host: &str) -> bool {
     let process = host.split_once('-').map_or(host, |(process, _)| process);
     process == std::process::id().to_string()
 }
 
-/// The name of a host: a process, perhaps with a number.
+/// Returns whether a name is that of a host: a process number, and perhaps a further number.
 fn is_host(name: &str) -> bool {
     let (process, number) = name.split_once('-').unwrap_or((name, "2"));
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -258,8 +259,11 @@ fn is_host(name: &str) -> bool {
 mod tests {
     use std::os::unix::{fs::PermissionsExt as _, net::UnixListener};
 
+    use lmcp_core::Server;
+
     use super::*;
     use crate::{
+        Host, HostHandle, State,
         folder::{Credentials, Folder},
         stat::Stat,
     };
@@ -274,7 +278,7 @@ mod tests {
     fn sockets_of_the_dead_go_and_those_of_the_living_stay() {
         let folder = folder();
         let path = |name: &str| folder.path().join(name);
-        // A listener that is dropped leaves its file.
+        // A dropped listener leaves its file.
         drop(UnixListener::bind(path("4242.sock")).unwrap());
         drop(UnixListener::bind(path("other.sock")).unwrap());
         let alive = UnixListener::bind(path("4243-2.sock")).unwrap();
@@ -307,7 +311,7 @@ mod tests {
         drop((alive, locked));
     }
 
-    /// The folder of a child, as a killed host leaves it. Its process is this one.
+    /// Makes the folder of a child as a killed host leaves it. The process of the child is this one.
     fn left_by_a_killed_host(folder: &Path, host: &str, child: &str) -> PathBuf {
         let socket = folder.join(format!("{host}.sock"));
         let credentials = Credentials {
@@ -330,7 +334,8 @@ mod tests {
     fn credentials_of_living_children_stay_whoever_starts_after_a_killed_host() {
         let folder = folder();
         let own = std::process::id().to_string();
-        // Of another process, and of one with our number: a program that became itself anew.
+        // One folder has the number of another process, and one has our number, as after a program became a new version of
+        // itself.
         for host in ["4242", &own] {
             let living = left_by_a_killed_host(folder.path(), host, "abc");
             let place = SocketDir::chosen(folder.path()).unwrap();
@@ -339,7 +344,7 @@ mod tests {
             SocketDir::chosen(folder.path()).unwrap();
             assert!(living.join("identity.json").exists());
         }
-        // Of those that have ended, everything goes.
+        // All files of ended processes are removed.
         let ended = left_by_a_killed_host(folder.path(), "4243", "def");
         let mut process = Stat::of_this_process().unwrap().process;
         process.at += 1;
@@ -369,12 +374,17 @@ mod tests {
     fn a_fresh_folder_is_private_and_goes_with_its_host() {
         let folder = fresh_folder().unwrap();
         assert!(lmcp_private::expect_private(&folder).is_ok());
-        let place = SocketDir {
+        let place = || SocketDir {
             folder: folder.clone(),
             is_own: true,
             name: None,
         };
-        drop(place);
+        let server = |_: &HostHandle| Server::new("t", "1");
+        let host = Host::on_thread(place(), State::default(), server).unwrap();
+        let child = host.child("ann", "worker").unwrap();
+        host.close();
+        assert!(child.credentials().exists());
+        drop(child);
         assert!(!folder.exists());
     }
 

@@ -1,4 +1,4 @@
-//! What `/proc/PID/stat` says of a process, and a name for a process that no later one can have.
+//! Reads `/proc/PID/stat`, and identifies a process so that no later process has the same identity.
 
 use std::{fs, io};
 
@@ -8,17 +8,17 @@ use rustix::process::Pid;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stat {
     pub(crate) process: Started,
-    /// Of a process whose parent has died, whoever adopted it. `None` for the first process of a namespace.
+    /// If the parent has died, the process that adopted this one. `None` for the first process of a namespace.
     pub(crate) parent: Option<Pid>,
-    /// It has ended, and its parent has not asked how.
+    /// The process has ended, and its parent has not waited for it yet.
     is_zombie: bool,
 }
 
-/// A process number together with when that process was started: numbers are used again, the pair is not.
+/// A process number with the start time of the process: numbers are used again, the pair is not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Started {
     pub(crate) process: Pid,
-    /// In clock ticks since the system was started.
+    /// The start time in clock ticks since the system was started.
     pub(crate) at: u64,
 }
 
@@ -27,7 +27,7 @@ impl Stat {
         Self::read(&process.to_string())
     }
 
-    /// This process, under the number that it has in this `/proc`, which may be that of another namespace.
+    /// Returns this process, under the number that it has in this `/proc`, which may be that of another namespace.
     pub(crate) fn of_this_process() -> io::Result<Self> {
         Self::read("self")
     }
@@ -39,12 +39,12 @@ impl Stat {
 
     fn parse(text: &str) -> Option<Self> {
         let (number, _) = text.split_once(' ')?;
-        // The second field is a name in brackets that may hold anything, brackets too.
+        // The second field is a name in brackets that may contain any character, also brackets.
         let (_, rest) = text.rsplit_once(')')?;
         let mut fields = rest.split_ascii_whitespace();
         let state = fields.next()?;
         let parent = fields.next()?.parse().ok()?;
-        // Field 22 of the line.
+        // This is field 22 of the line.
         let at = fields.nth(17)?.parse().ok()?;
         Some(Self {
             process: Started {
@@ -58,7 +58,7 @@ impl Stat {
 }
 
 impl Started {
-    /// Has it ended, for certain? Where nothing can be read about any process, nothing is certain.
+    /// Returns whether the process has certainly ended. If no process can be read at all, nothing is certain.
     pub(crate) fn has_ended(self) -> bool {
         match Stat::of(self.process) {
             Ok(found) => found.process != self || found.is_zombie,

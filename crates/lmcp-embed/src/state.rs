@@ -1,7 +1,7 @@
-//! What a host knows of its children, written down for the next one.
+//! The state of a host's children, saved for the next host.
 //!
-//! A host that comes back keeps a record in the folder of each child, so that nothing is lost when it is killed. There is no
-//! token in it: the child has that, and a digest is enough to know it again.
+//! A host that comes back keeps a record in the folder of each child, so that nothing is lost when it is killed. The record
+//! does not contain the token, but only a digest, which is enough to check the token of the child.
 
 use std::{
     fs, io,
@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     folder::{self, Folder, SUFFIX},
-    member::{Key, Life, Member},
+    member::{Key, Member},
     register,
     stat::{Started, Stat},
 };
@@ -23,14 +23,14 @@ use crate::{
 /// The record in the folder of a child.
 const RECORD: &str = "child.json";
 
-/// What a host knows of its children: [`Host::export`](crate::Host::export). It can be written down with serde, and
-/// [resumed](crate::Setup::resume) by the next host at the same path. It holds no secret.
+/// The state of a host's children: [`Host::export`](crate::Host::export). A program can save it with serde, and the next
+/// host at the same path [takes it over](crate::Setup::resume). It holds no secret.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct State {
     pub(crate) children: Vec<ChildState>,
 }
 
-/// One child.
+/// The state of one child.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct ChildState {
     /// The digest of its token.
@@ -42,22 +42,23 @@ pub(crate) struct ChildState {
     parent: Option<String>,
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     fields: Map<String, Value>,
-    /// What the program stored with it.
+    /// The value that the program stored.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub(crate) stored: Value,
-    /// Messages that it has not taken yet.
+    /// Messages that the child has not taken yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) inbox: Vec<String>,
-    /// Absent until it is started.
+    /// Absent until the child is started.
     process: Option<ProcessState>,
-    /// Processes may be it that it has not started.
+    /// Processes that the child has not started may use its identity.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) adopts: bool,
-    /// Another child made it, and it ends with that one.
+    /// Another child made this one, which ends with that child.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) is_sub: bool,
     folder: PathBuf,
-    /// When the process was started that goes on with the child as another program. Absent at a path, where any host does.
+    /// The start time of the process that takes over the child as another program. Absent at a path, where any host takes
+    /// over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     heir: Option<u64>,
 }
@@ -72,10 +73,7 @@ struct ProcessState {
 impl ChildState {
     pub(crate) fn of(member: &Member, folder: &Path, stored: &Value) -> Self {
         let identity = Identity::clone(&member.identity.borrow());
-        let process = match member.life() {
-            Life::Running(process) => Some(process),
-            Life::Expected | Life::Ended(_) => None,
-        };
+        let process = member.process();
         Self {
             token: member
                 .key
@@ -101,20 +99,33 @@ impl ChildState {
         }
     }
 
-    /// Leaves it to the host that this process starts when it is another program. Until then whoever connects waits.
+    /// Leaves the child to the host that this process starts as another program. Until then, connections wait.
     pub(crate) fn bequeath(mut self, heir: Started) -> io::Result<()> {
         self.heir = Some(heir.at);
         self.write()?;
         folder::change_credentials(&self.folder, None)
     }
 
-    /// Takes what the program before this one left: from now on it is as if this host had made the child.
+    /// Takes over a child that the program before this one left: from now on it is the same as a child of this host.
     pub(crate) fn inherit(&self, host_lock: &Path) -> io::Result<()> {
         folder::change_credentials(&self.folder, Some(host_lock))?;
         fs::remove_file(self.folder.join(RECORD))
     }
 
-    /// Puts it into the folder, in one step.
+    /// Returns the state in its folder, if there is one, because the host saved every change there.
+    pub(crate) fn latest(self) -> Self {
+        match Self::read(&self.folder) {
+            Some(found) if found.token == self.token => found,
+            _ => self,
+        }
+    }
+
+    /// Returns the record in a folder, if there is one.
+    fn read(folder: &Path) -> Option<Self> {
+        serde_json::from_slice(&folder::read(&folder.join(RECORD)).ok()?).ok()
+    }
+
+    /// Puts the record into the folder, in one step.
     pub(crate) fn write(&self) -> io::Result<()> {
         folder::replace(&self.folder.join(RECORD), self)
     }
@@ -126,7 +137,7 @@ impl ChildState {
         identity
     }
 
-    /// The digest of its token, if that is one.
+    /// Returns the digest of its token, if the text is a digest.
     pub(crate) fn key(&self) -> Option<Key> {
         let mut key = Key::default();
         let digits = self.token.as_bytes();
@@ -137,7 +148,7 @@ impl ChildState {
         (digits.len() == 2 * key.len()).then_some(key)
     }
 
-    /// Its process, if that can be judged from here. Whether it lives is another question.
+    /// Returns its process, if the process can be judged from here. The process may have ended.
     pub(crate) fn process(&self) -> Option<Started> {
         let process = self.process?;
         let here = register::namespace();
@@ -149,13 +160,13 @@ impl ChildState {
         is_judged.then_some(started)
     }
 
-    /// Sends it to a host at another socket.
+    /// Sends the child to a host at another socket.
     pub(crate) fn send_to(&self, socket: &Path) -> io::Result<()> {
         folder::move_credentials(&self.folder, socket)
     }
 
-    /// Its folder, which belongs to this host from now on. It must be one that a host at this path made, or of a child that was
-    /// sent to this path.
+    /// Returns its folder, which belongs to this host from now on. The folder must have been made by a host at this path, or
+    /// belong to a child that was sent to this path.
     pub(crate) fn reopen(&self, socket: &Path) -> io::Result<Folder> {
         if !self.is_for(socket) {
             return Err(io::Error::new(
@@ -171,13 +182,16 @@ impl ChildState {
         Ok(folder)
     }
 
-    /// Is the host at this socket the one that its credentials name?
+    /// Returns whether its credentials name the host at this socket.
     fn is_for(&self, socket: &Path) -> bool {
-        folder::socket_of(&self.folder).as_deref() == Some(socket)
+        let is_name =
+            !self.id.is_empty() && self.id.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        is_name && folder::socket_of(&self.folder).as_deref() == Some(socket)
     }
 }
 
-/// What the last host at this path knew, be it that it was killed; or what this process left when it was another program.
+/// Returns the state that the last host at this path left, also if it was killed; or the state that this process left when
+/// it was another program.
 pub(crate) fn left_at(socket: &Path, returns: bool) -> State {
     let mut state = State::default();
     let heir = if returns {
@@ -197,18 +211,17 @@ pub(crate) fn left_at(socket: &Path, returns: bool) -> State {
         let child = name
             .strip_suffix(SUFFIX)
             .and_then(|name| name.strip_prefix(stem.to_str()?)?.strip_prefix('.'));
-        // One with a dot belongs to a host whose name begins like this one's.
+        // A name with a dot belongs to a host whose name begins with the name of this one.
         if child.is_none_or(|child| child.contains('.')) {
             continue;
         }
-        let text = fs::read(entry.path().join(RECORD)).unwrap_or_default();
-        match serde_json::from_slice::<ChildState>(&text) {
-            Ok(child) if child.heir == heir && child.is_for(socket) => state.children.push(child),
+        match ChildState::read(&entry.path()) {
+            Some(child) if child.heir == heir && child.is_for(socket) => state.children.push(child),
             // The host was killed before it had made the child.
-            Ok(_) | Err(_) if folder::is_left_over(&entry.path()) => {
+            _ if folder::is_left_over(&entry.path()) => {
                 let _ = fs::remove_dir_all(entry.path());
             }
-            Ok(_) | Err(_) => {}
+            _ => {}
         }
     }
     state

@@ -1,4 +1,4 @@
-//! What a process above this one was started with, and whether it looks at the same register.
+//! The variables of a process above this one, and whether that process uses the same register.
 
 use std::{
     ffi::OsString,
@@ -12,12 +12,12 @@ use rustix::process::Pid;
 
 use crate::IDENTITY_FILE;
 
-/// Why a process that is seen cannot be judged.
+/// The reason why a process that can be seen cannot be judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hidden {
-    /// It is in another user namespace, and does not show its variables there.
+    /// The process is in another user namespace, and its variables cannot be read from here.
     Variables,
-    /// The register that it finds is not the one that is found here.
+    /// The process finds another register than this one.
     Register,
 }
 
@@ -32,16 +32,16 @@ impl Hidden {
     }
 }
 
-/// The file that a process above was started with. It helps where a process was adopted by another, and where the register
-/// was removed.
+/// Returns the credentials file in the variables of a process above. This helps if a process was adopted by another, or if
+/// the register was removed.
 ///
 /// # Errors
 /// The process may have an identity that cannot be seen from here.
 pub(crate) fn variable(process: Pid) -> Result<Option<PathBuf>, Hidden> {
     let path = format!("/proc/{process}/environ");
     let Ok(environment) = fs::read(&path) else {
-        // The kernel gives the file to root where a process keeps its secrets from its own user: the register knows that
-        // process. A file that is ours and cannot be read is one of another namespace.
+        // If a process hides its secrets from its own user, the kernel gives the file to root: the register has such a
+        // process. A file that is ours and cannot be read belongs to another namespace.
         let is_apart = fs::metadata(&path).is_ok_and(|found| is_ours(found.uid()));
         let is_hidden = is_apart && !is_in_first_user_namespace();
         return if is_hidden {
@@ -62,8 +62,8 @@ pub(crate) fn variable(process: Pid) -> Result<Option<PathBuf>, Hidden> {
     }
 }
 
-/// Has a process a register folder of our user where this process has another one, or none? So it is where somebody put
-/// another file system on `/tmp`.
+/// Returns whether a process sees a register folder of our user where this process sees another one, or none. That happens
+/// if somebody has mounted another file system on `/tmp`.
 fn finds_another_register(process: Pid) -> bool {
     let root = PathBuf::from(format!("/proc/{process}/root"));
     let file = |path: &Path| {

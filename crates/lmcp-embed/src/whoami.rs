@@ -1,11 +1,11 @@
-//! A tool with which a caller learns who it is.
+//! A tool that tells a caller its identity.
 
 use lmcp_core::{CallerTransport, Cx, Json, NoArgs, Tool, ToolResult};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// The tool `whoami`, which tells a caller who it is: `{"known": true, "id": …, "label": …, "role": …, "parent": …, "transport": "unix",
-/// "pid": …}`.
+/// Returns the tool `whoami`, which tells a caller its identity: `{"known": true, "id": …, "label": …, "role": …, "parent":
+/// …, "transport": "unix", "pid": …}`.
 ///
 /// `known` is false for a caller to whom this server gave no identity: `id`, `label`, `role` and `parent` are absent then. `parent` is the
 /// id of the child that the caller was started for, and absent if there is none. `pid` is the process that made the

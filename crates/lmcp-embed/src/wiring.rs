@@ -1,4 +1,4 @@
-//! What a program needs to start a child in a way of its own: variables, a command, the entry of an MCP configuration.
+//! Helpers for a program that starts a child in its own way: variables, a command, the entry of an MCP configuration.
 
 use std::{collections::BTreeMap, ffi::OsString, path::Path, process::Command};
 
@@ -6,22 +6,22 @@ use serde::Serialize;
 
 use crate::child::{Child, IDENTITY_FILE};
 
-/// The server, as MCP configurations of agents name it: `{"mcpServers": {"deck": ENTRY}}`, say.
+/// The server, as the MCP configuration of an agent names it, for example `{"mcpServers": {"deck": ENTRY}}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct McpEntry {
     /// The program `lmcp`.
     pub command: String,
-    /// Has `lmcp` connect to the host as this child: `proxy --identity-file FILE`.
+    /// The arguments with which `lmcp` connects to the host as this child: `proxy --identity-file FILE`.
     pub args: Vec<String>,
-    /// The same as variables, for what the child starts itself.
+    /// The same as variables, for processes that the child starts.
     pub env: BTreeMap<String, String>,
 }
 
 impl Child {
-    /// The variables that tell a process where its credentials are, for libraries that start processes in a way of their own,
-    /// such as those for pseudo-terminals. [`Child::bind`] then says which process it is. As [`Child::prepare`], it has
-    /// proxies below this program wait for that.
+    /// Returns the variables that lead a process to its credentials, for libraries that start processes in their own way,
+    /// such as those for pseudo-terminals. [`Child::bind`] then names the process. As after [`Child::prepare`], proxies
+    /// below this program wait for that.
     pub fn env(&self) -> Vec<(&'static str, OsString)> {
         let mut command = Command::new("");
         self.prepare(&mut command);
@@ -35,15 +35,15 @@ impl Child {
             .collect()
     }
 
-    /// A command that is told where its credentials are. [`Child::spawn`] starts it.
+    /// Returns a command with the variables that lead to its credentials. [`Child::spawn`] starts it.
     pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new(program);
         self.prepare(&mut command);
         command
     }
 
-    /// What stands in the configuration of an agent that this child is: how it starts `lmcp`, which is found on the path
-    /// unless it is named here. There is no secret in it. `None`: a path is not text.
+    /// Returns the entry for the configuration of an agent that is this child. `lmcp` is the program; a name without a
+    /// folder is searched in the PATH. The entry holds no secret. `None`: a path is not text.
     ///
     /// ```no_run
     /// # fn demo(child: &lmcp::embed::Child) -> Option<()> {
@@ -56,7 +56,8 @@ impl Child {
         let args = ["proxy", "--identity-file", credentials];
         Some(McpEntry {
             command: lmcp.as_ref().to_str()?.to_owned(),
-            // By its path, which is no secret: not every agent passes on the variables of an entry.
+            // The entry names the file as an argument, because some agents do not pass on the variables of an entry. The
+            // path is not secret.
             args: args.map(str::to_owned).to_vec(),
             env: BTreeMap::from([(IDENTITY_FILE.to_owned(), credentials.to_owned())]),
         })

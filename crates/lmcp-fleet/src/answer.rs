@@ -1,24 +1,26 @@
-//! What one host answered, as callers get it: the host's own result, with the host and the way in it. No I/O.
+//! Turns the answer of one host into the answer for callers: the host's own result, plus the host and the way to it. No I/O.
 
 use lmcp_core::{Account, CALL_BYTES, NoRoom, Outcome, Payload, Reservation, weigh_json};
 use lmcp_wire::{CallToolResult, Content, members::Members};
 use serde_json::{Map, Value, json};
 
 use crate::{
-    host::{Answered, Failed, Host},
+    failed::Failed,
+    host::{Answered, Host},
     limits::ANSWER_PARTS,
     path::Kind,
 };
 
-/// The result of a tool that has ended, and the memory of the caller that it takes.
+/// The result of a tool that has ended, and the memory of the caller that the result takes.
 pub(crate) type Read = (CallToolResult, Option<Reservation>);
 
-/// Looks into an answer, as memory of a caller. Links to resources are left out: they are resources of the host, which cannot be
-/// read through the hub.
+/// Reads an answer, and counts its memory for the caller. Links to resources are left out: they are resources of the host,
+/// which cannot be read through the hub.
 ///
 /// # Errors
-/// The answer is left out. It does not fit the memory of its caller; or it has more parts than a tool of ours ever makes, which as
-/// values take many times the memory of the text; or it is no result, but a question or a task say: tools of ours give neither.
+/// The answer is left out. It does not fit the memory of its caller; or it has more parts than a tool of ours ever makes,
+/// and as values they take many times the memory of the text; or it is not a result but, for example, a question or a task,
+/// which tools of ours never give.
 pub(crate) fn read(outcome: Outcome, account: Option<&Account>) -> Result<Read, Failed> {
     if let Payload::Raw(text) = &outcome.payload
         && parts(text.get()) > ANSWER_PARTS
@@ -47,7 +49,7 @@ pub(crate) fn read(outcome: Outcome, account: Option<&Account>) -> Result<Read, 
     Ok((result, counted))
 }
 
-/// Counts a long answer as memory of its caller: the text, and what it becomes when it is read.
+/// Counts a long answer as memory of its caller: the text, and the values that are read from the text.
 fn count(outcome: &Outcome, account: Option<&Account>) -> Result<Option<Reservation>, NoRoom> {
     let Some(account) = account.filter(|_| outcome.bytes() > CALL_BYTES) else {
         return Ok(None);
@@ -67,7 +69,7 @@ fn left_out(words: String) -> Failed {
     }
 }
 
-/// The result of a tool that has ended.
+/// Reads the result of a tool that has ended.
 fn complete(text: &str) -> Option<CallToolResult> {
     let members = Members::read(text).ok()?;
     let kind = members
@@ -78,15 +80,15 @@ fn complete(text: &str) -> Option<CallToolResult> {
     (kind.ok()? == "complete").then(|| serde_json::from_str(text).ok())?
 }
 
-/// Values in a JSON text, at most: what stands in texts counts, too.
+/// Returns an upper bound for the number of values in a JSON text: commas and brackets inside strings count, too.
 fn parts(text: &str) -> usize {
     memchr::memchr3_iter(b',', b'[', b'{', text.as_bytes()).count()
 }
 
-/// What addresses of the output of a job begin with.
+/// The beginning of the address of a job's output.
 const JOB: &str = "job://";
 
-/// The answer of the one host that a call was for.
+/// Returns the answer for a call that was for one host.
 pub(crate) fn of_one(host: &Host, answered: Answered, account: Option<&Account>) -> Outcome {
     let path = answered.path;
     let read = answered.result.and_then(|outcome| read(outcome, account));
@@ -99,10 +101,10 @@ pub(crate) fn of_one(host: &Host, answered: Answered, account: Option<&Account>)
     }
 }
 
-/// Says where a result is from: in one line for models, in two members for programs.
+/// Adds the origin to a result: in one line for models, in two members for programs.
 fn mark(result: &mut CallToolResult, host: &Host, path: Option<Kind>) {
     if let Some(Value::Object(members)) = &mut result.structured_content {
-        // A hub there has said which way it went on. Nobody else has a say in that.
+        // A hub adds to `via` on which way it passed the call on. `via` from any other host is removed.
         let onward = members.remove("via").filter(|_| host.config.hub);
         members.extend(place(&host.name, path));
         if let (Some(path), Some(Value::String(onward))) = (path, onward) {
@@ -113,7 +115,7 @@ fn mark(result: &mut CallToolResult, host: &Host, path: Option<Kind>) {
     result.content.push(Content::text(mark));
 }
 
-/// A failure as a result, which models read.
+/// Turns a failure into a result that models read.
 pub(crate) fn refusal(host: &str, path: Option<Kind>, failed: &Failed) -> CallToolResult {
     let mut result = CallToolResult::error(format!("{}: {}", shown(host, path), in_words(failed)));
     let mut members = place(host, path);
@@ -122,7 +124,7 @@ pub(crate) fn refusal(host: &str, path: Option<Kind>, failed: &Failed) -> CallTo
     result
 }
 
-/// The words of a failure, with what is known of the call.
+/// Returns the words of a failure, and says whether the call was sent.
 pub(crate) fn in_words(failed: &Failed) -> String {
     match failed.began {
         Some(true) => format!(
@@ -142,7 +144,7 @@ pub(crate) fn error(failed: &Failed) -> Value {
     error
 }
 
-/// The members that say where something is from. The way is called `via`: results have paths of files in them.
+/// Returns the members that name the host and the way. The way is called `via`, because results have paths of files in them.
 pub(crate) fn place(host: &str, path: Option<Kind>) -> Map<String, Value> {
     let mut members = Map::new();
     members.insert("host".to_owned(), host.into());
@@ -166,7 +168,7 @@ mod tests {
     use super::*;
     use crate::config::{HostConfig, Times};
 
-    /// A host that nothing leads to but what a test says.
+    /// Returns a host without any ways.
     fn far(more: &str) -> Host {
         let config: HostConfig = toml::from_str(&format!("url = 'http://x'\n{more}")).unwrap();
         Host::over("far", config, Times::default(), Vec::new())

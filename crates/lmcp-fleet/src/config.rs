@@ -1,29 +1,29 @@
-//! What the configuration says of hosts. Nothing is connected to here.
+//! The hosts in the configuration. Nothing is connected here.
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 
 use serde::Deserialize;
 
 use crate::limits::{CONNECT, DOWN_MAX, DOWN_MIN, HOSTS, LOOK_UP, LOOKING, SILENCE};
-use crate::push::PushedFolder;
+use crate::pushed::PushedFolder;
 
 /// Hosts by their names.
 pub type Hosts = BTreeMap<String, HostConfig>;
 
-/// One host: the ways to it, its groups, and what may be done there.
+/// One host: the ways to it, its groups, and the limits for calls there.
 ///
-/// In TOML it is a table `[hosts.NAME]`, and what such a table does not know it refuses.
+/// In TOML it is a table `[hosts.NAME]`, which refuses unknown keys.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(try_from = "Table")]
 #[non_exhaustive]
 pub struct HostConfig {
-    /// Where its `lmcp serve --http` is.
+    /// The address of its `lmcp serve --http`.
     pub url: Option<String>,
-    /// It is a hub, and its hosts are meant.
+    /// The host is a hub, and stands for the hosts of that hub.
     pub hub: bool,
-    /// It connects to the hub itself.
+    /// The host connects to the hub itself.
     pub join: bool,
-    /// Where the token for it is, or the token that it joins with.
+    /// The file with the token for the host, or with the token that the host joins with.
     pub token_file: Option<PathBuf>,
     /// The token itself, from a registry.
     pub token: Option<Token>,
@@ -31,25 +31,26 @@ pub struct HostConfig {
     pub plain_secrets: bool,
     /// A destination as ssh takes it.
     pub ssh: Option<String>,
-    /// The configuration of ssh instead of the user's own.
+    /// The configuration file for ssh, instead of the user's own.
     pub ssh_config: Option<PathBuf>,
-    /// What `lmcp` is called there, over ssh.
+    /// The name of the program `lmcp` on the host, over ssh.
     pub lmcp: String,
-    /// The folder of the program that was pushed there, which is run where `lmcp` is not found: see [`Pushed`](crate::Pushed).
+    /// The folder of the program that was pushed to the host. The program is run if `lmcp` is not found there: see
+    /// [`Pushed`](crate::Pushed).
     pub pushed: Option<PushedFolder>,
-    /// The groups that it is in.
+    /// The groups of the host.
     pub groups: Vec<String>,
-    /// The folders that its tools are confined to, over ssh: a server behind `url` has its own.
+    /// The folders that the tools are confined to, over ssh. A server behind `url` has its own setting.
     pub roots: Vec<String>,
-    /// Only tools that change nothing are called there.
+    /// Only tools that change nothing are called on the host.
     pub read_only: bool,
-    /// How long a call may say nothing, while the host is there.
+    /// How long a call may be silent while the host is up.
     pub timeout: Duration,
-    /// It is not used.
+    /// The host is not used.
     pub disabled: bool,
 }
 
-/// A table as it is written.
+/// A table as it is written in the file.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Table {
@@ -98,7 +99,7 @@ impl TryFrom<Table> for HostConfig {
 }
 
 impl HostConfig {
-    /// A host that nothing leads to yet.
+    /// Returns a host without any ways.
     pub(crate) fn new() -> Self {
         Self {
             url: None,
@@ -119,10 +120,10 @@ impl HostConfig {
         }
     }
 
-    /// A host behind ssh that nothing else is known of.
+    /// Returns a host behind ssh, with defaults for all other settings.
     ///
     /// # Errors
-    /// It is no destination of ssh.
+    /// The text is not a destination of ssh.
     pub fn over_ssh(destination: &str) -> Result<Self, String> {
         let host = Self {
             ssh: Some(destination.to_owned()),
@@ -132,19 +133,19 @@ impl HostConfig {
         Ok(host)
     }
 
-    /// Has its `lmcp` no other name there than everywhere?
+    /// Returns whether `lmcp` has its usual name on the host.
     pub fn has_usual_name(&self) -> bool {
         self.lmcp == LMCP
     }
 
-    /// The paths in it, for those who know what they are relative to.
+    /// Returns the paths in the configuration, so that a caller can resolve relative ones.
     pub fn paths_mut(&mut self) -> impl Iterator<Item = &mut PathBuf> {
         [&mut self.token_file, &mut self.ssh_config]
             .into_iter()
             .flatten()
     }
 
-    /// Refuses what leads nowhere, and what ssh would take for an option.
+    /// Refuses a host without a way, and texts that ssh would read as an option.
     pub(crate) fn expect_sound(&self) -> Result<(), String> {
         if self.url.is_none() && self.ssh.is_none() && !self.join {
             return Err("a host needs `url`, `ssh`, both, or `join`".to_owned());
@@ -187,7 +188,7 @@ impl HostConfig {
     }
 }
 
-/// Refuses names of hosts that `host` could not name, and too many hosts.
+/// Refuses names that the argument `host` could not hold, and too many hosts.
 pub(crate) fn expect_named(hosts: &Hosts) -> Result<(), String> {
     if let Some(name) = hosts.keys().find(|name| !is_name(name)) {
         return Err(format!("host `{name}` {NAMES}"));
@@ -198,7 +199,7 @@ pub(crate) fn expect_named(hosts: &Hosts) -> Result<(), String> {
     }
 }
 
-/// A name that is no glob, no list and no option.
+/// Returns whether a text is a name, and not a glob, a list or an option.
 pub(crate) fn is_name(name: &str) -> bool {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
     let begins_well = name.starts_with(|letter: char| letter.is_ascii_alphanumeric());
@@ -233,7 +234,7 @@ pub(crate) fn seconds_of(seconds: f64) -> Result<Duration, String> {
     }
 }
 
-/// What the program is called, unless somebody says otherwise.
+/// The default name of the program.
 const LMCP: &str = "lmcp";
 
 const NAMES: &str = "begins with a letter or digit, and has letters, digits, `-`, `_` and `.`";
@@ -243,7 +244,7 @@ const NAMES: &str = "begins with a letter or digit, and has letters, digits, `-`
 pub struct Token(String);
 
 impl Token {
-    /// A token, without the space around it.
+    /// Makes a token, without the space around it.
     pub fn new(text: &str) -> Self {
         Self(text.trim().to_owned())
     }
@@ -259,17 +260,17 @@ impl fmt::Debug for Token {
     }
 }
 
-/// How often hosts are looked at, and how long that may take.
+/// How often hosts are checked, and how long a check may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Times {
-    /// How often a host that is up is looked at.
+    /// The time between two checks of a host that is up.
     pub up: Duration,
-    /// How long one that stays down is left alone at first,
+    /// The first pause after which a host that is down is tried again.
     pub down_min: Duration,
-    /// and at most.
+    /// The longest such pause.
     pub down_max: Duration,
-    /// How long a caller who wants all hosts looked at now is kept waiting.
+    /// How long a caller waits that wants all hosts checked now.
     pub budget: Duration,
     /// How long ssh may take to connect.
     pub connect: Duration,

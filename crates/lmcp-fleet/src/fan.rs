@@ -1,4 +1,4 @@
-//! One call on several hosts at once: each has its own time, and none waits for another but for a place to run.
+//! One call on several hosts at once: each host has its own time limits, and waits for others only for a free place to run.
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
@@ -11,22 +11,23 @@ use tokio::{
 
 use crate::{
     answer,
-    fleet::audit,
-    host::{Answered, Failed, Hear, Host},
+    call::audit,
+    failed::Failed,
+    host::{Answered, Hear, Host},
     limits::REPLIES,
     summary::{Heard, Part, Said},
     words::marked,
 };
 
-/// What happens on the way.
+/// An event during the call.
 enum Event {
     /// A host says something.
     Said(Arc<str>, Reply),
-    /// A host is done: by its place in the list.
+    /// A host has finished. The number is its place in the list.
     Done(usize, Part),
 }
 
-/// Tells what one host says.
+/// Passes on the messages of one host.
 pub(crate) struct Teller {
     host: Arc<str>,
     tell: mpsc::Sender<Event>,
@@ -39,16 +40,16 @@ impl Hear for Teller {
     }
 }
 
-/// A call on one of the hosts: the request, or why it is not even sent.
+/// A call on one of the hosts: the request, or the reason why it is not sent.
 pub(crate) type Planned = (Arc<Host>, Result<Request, Failed>);
 
-/// What is done for one host, which has this name.
+/// The work for one host, with the name of the host.
 pub(crate) type Work = (
     Arc<str>,
     Box<dyn FnOnce(Teller) -> Pin<Box<dyn Future<Output = Part> + Send>> + Send>,
 );
 
-/// Runs all calls, as many at once as this, and gives their answers in the order of the hosts.
+/// Runs all calls, at most `parallel` at once, and returns their answers in the order of the hosts.
 ///
 /// # Cancellation
 /// Dropping the future cancels the calls at all hosts.
@@ -70,14 +71,15 @@ pub(crate) async fn fan(
     spread(works.collect(), parallel, say).await
 }
 
-/// Does all of this, as many at once as this, and gives what came of it in the same order.
+/// Does all works, at most `parallel` at once, and returns their results in the same order.
 ///
 /// # Cancellation
-/// Dropping the future drops what goes on.
+/// Dropping the future drops the works that run.
 pub(crate) async fn spread(works: Vec<Work>, parallel: usize, say: &Say) -> Vec<Part> {
     let (tell, mut told) = mpsc::channel(REPLIES);
     let places = Arc::new(Semaphore::new(parallel));
-    let count = works.len();
+    let hosts: Vec<_> = works.iter().map(|(host, _)| Arc::clone(host)).collect();
+    let count = hosts.len();
     let tasks = Tasks::default();
     let mut heard = Heard::default();
     for (place, (host, work)) in works.into_iter().enumerate() {
@@ -118,7 +120,24 @@ pub(crate) async fn spread(works: Vec<Work>, parallel: usize, say: &Say) -> Vec<
             }
         }
     }
-    parts.into_iter().flatten().collect()
+    let all = parts.into_iter().zip(hosts);
+    all.map(|(part, host)| part.unwrap_or_else(|| panicked(&host)))
+        .collect()
+}
+
+/// What is said of a host whose part ended without a result.
+fn panicked(host: &str) -> Part {
+    tracing::error!("a call on host `{host}` panicked");
+    Part {
+        host: host.to_owned(),
+        path: None,
+        result: Err(Failed {
+            words: "the call failed inside this hub; it may or may not have taken effect".into(),
+            began: Some(true),
+            is_retriable: false,
+        }),
+        seconds: 0.0,
+    }
 }
 
 async fn one(
@@ -148,7 +167,7 @@ async fn one(
             .result
             .and_then(|outcome| answer::read(outcome, account.as_ref()))
             .and_then(|(result, counted)| {
-                // What is kept of it counts from here on, and the rest is gone.
+                // From here on, only the memory of the kept part counts.
                 drop(counted);
                 Said::of(result, hosts, account.as_ref())
             }),
@@ -156,7 +175,7 @@ async fn one(
     }
 }
 
-/// How far all of them are: hosts that are done, and a little for each word of another.
+/// The progress of all hosts: each host that has finished, and a little for each message of the others.
 struct Advance {
     total: usize,
     done: usize,
@@ -192,12 +211,61 @@ impl Advance {
         ))
     }
 
-    /// Always more than before, and never as much as the next host's end.
+    /// Makes a report. Its number always grows, and stays below the number of the next finished host.
     fn report(&self, message: String) -> Reply {
         let words = f64::from(self.words);
         let mut report = ProgressReport::new(self.done as f64 + words / (words + 1.0));
         report.total = Some(self.total as f64);
         report.message = Some(message);
         Reply::Progress(report)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lmcp_core::{Payload, Replies};
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    fn work(name: &str, does: impl FnOnce() -> Part + Send + 'static) -> Work {
+        let work = move |_: Teller| -> Pin<Box<dyn Future<Output = Part> + Send>> {
+            Box::pin(async move { does() })
+        };
+        (name.into(), Box::new(work))
+    }
+
+    fn silent(host: &str) -> Part {
+        Part {
+            host: host.to_owned(),
+            path: None,
+            result: Err(Failed {
+                words: "no answer".into(),
+                began: None,
+                is_retriable: false,
+            }),
+            seconds: 0.0,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_host_whose_part_panics_is_an_error_of_that_host() {
+        let works = vec![
+            work("a", || silent("a")),
+            work("b", || panic!("a test panics")),
+            work("c", || silent("c")),
+        ];
+        let (tell, told) = oneshot::channel();
+        let replies = Replies::speaking(move |say| async move {
+            let _ = tell.send(spread(works, 2, &say).await);
+            Ok(Payload::Acknowledged.into())
+        });
+        assert!(replies.response().await.unwrap().is_ok());
+        let parts = told.await.unwrap();
+        let hosts: Vec<_> = parts.iter().map(|part| part.host.as_str()).collect();
+        assert_eq!(hosts, ["a", "b", "c"]);
+        let failed = parts[1].result.as_ref().unwrap_err();
+        assert!(failed.words.contains("failed inside"), "{}", failed.words);
+        assert_eq!(failed.began, Some(true));
     }
 }

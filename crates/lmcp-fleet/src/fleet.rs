@@ -20,7 +20,7 @@ use lmcp_wire::{
     method::{notification, request},
 };
 use serde_json::{
-    Value, json,
+    json,
     value::{RawValue, to_raw_value},
 };
 use tokio::{
@@ -31,17 +31,17 @@ use tokio::{
 
 use crate::{
     answer,
+    call::{allowed, audit, beside, choice, choices, number, own_argument},
     config::{Hosts, Times, expect_named},
     copy,
     fan::{self, fan},
-    host::{Answered, Failed, Host},
-    hubs,
-    limits::{MOST_PARALLEL, MOST_WAIT, OWN_ARGUMENT_BYTES, PARALLEL, PROBES},
+    host::{Answered, Host},
+    hubs, inner,
+    limits::{MOST_PARALLEL, MOST_WAIT, PARALLEL, PROBES, SMALL_FLEET},
     listing::list_hosts,
-    path::Kind,
     probe,
     rights::{AllRights, Rights},
-    select::{Choice, Selected, known, select},
+    select::{Selected, known, select},
     status::{HostStatus, STATUS},
     summary::summary,
     tools::{self, COPY, LIST_HOSTS, LOCAL, PREFIX},
@@ -49,26 +49,26 @@ use crate::{
 
 /// The tools of a host on every host of a fleet, as a [`Service`]. Cheap to clone.
 ///
-/// Hosts are looked at in the background, so a call to one that is down fails at once; no host holds up a call to another.
+/// Hosts are checked in the background, so a call to a host that is down fails at once. No host delays a call to another.
 #[derive(Clone)]
 pub struct Fleet(Arc<Inner>);
 
 struct Inner {
     /// The tools of a host, by their own names.
     local: Vec<Tool>,
-    /// What tells this fleet from all others.
+    /// Tells this fleet from all others.
     id: Arc<str>,
     times: Times,
-    /// By the names of callers.
+    /// The rights, by the names of callers.
     rights: AllRights,
     hosts: RwLock<BTreeMap<Arc<str>, Kept>>,
-    /// Counts up when the list of tools changes.
+    /// A counter that goes up when the list of tools changes.
     changes: watch::Sender<u64>,
     places: Arc<Semaphore>,
     probes: Tasks,
 }
 
-/// A host and the task that looks at it.
+/// A host and the task that checks it.
 struct Kept {
     host: Arc<Host>,
     watcher: AbortHandle,
@@ -81,8 +81,8 @@ impl Drop for Kept {
 }
 
 impl Fleet {
-    /// A fleet without hosts. The tools are those of a host, as it lists them itself; of these the fleet has all that it knows.
-    /// Callers of these names have these rights, and all others may do everything.
+    /// Returns a fleet without hosts. `local` are the tools of a host, as the host lists them; the fleet offers those that
+    /// it knows. Callers named in `rights` have these rights, and all others may do everything.
     pub fn new(local: Vec<Tool>, times: Times, rights: AllRights) -> Self {
         let position = |tool: &Tool| LOCAL.iter().position(|name| *name == tool.name);
         let mut local: Vec<_> = local
@@ -102,11 +102,11 @@ impl Fleet {
         }))
     }
 
-    /// Has exactly these hosts from now on. Those that stay as they are go on undisturbed, and calls that go on at others end
-    /// as they would have.
+    /// Sets the hosts. A host whose configuration stays the same is not disturbed, and calls that run on the others end
+    /// normally.
     ///
     /// # Errors
-    /// A name is none, or there are too many. Nothing has changed then.
+    /// A name is not valid, or there are too many hosts. Nothing was changed then.
     pub fn set(&self, new: &Hosts) -> Result<(), String> {
         expect_named(new)?;
         let mut hosts = self.0.hosts.write().unwrap_or_else(PoisonError::into_inner);
@@ -130,7 +130,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// How all hosts are, by what was last seen of them.
+    /// Returns the state of all hosts at their last check.
     pub fn status(&self) -> Vec<HostStatus> {
         self.0.hosts().iter().map(|host| host.status()).collect()
     }
@@ -195,14 +195,14 @@ impl Inner {
         }
     }
 
-    /// The tools, as long as there are hosts for them.
+    /// Returns the tools, if there are hosts for them.
     fn tools(&self) -> Vec<Tool> {
         let hosts = self.hosts();
         if hosts.is_empty() {
             return Vec::new();
         }
         let known = match self.rights.values().any(|rights| rights.hosts.is_some()) {
-            // All callers see the same descriptions, and not all may know of all hosts.
+            // All callers see the same descriptions, and some of them may not know of all hosts.
             true => "remote_list_hosts names them".to_owned(),
             false => known(&choices(&hosts)),
         };
@@ -218,49 +218,74 @@ impl Inner {
         let name = request.target()?.into_owned();
         let whole: &RawValue = request.params()?;
         let whole = whole.to_owned();
+        let (fleet, caller) = (Arc::clone(self), request.caller().clone());
         if name == LIST_HOSTS {
-            let (fleet, hosts) = (Arc::clone(self), self.hosts_for(request.caller()));
             return Ok(Replies::later(async move {
-                let listed = list_hosts(whole.get(), hosts, fleet.times.budget).await;
+                let (hosts, budget) = (fleet.hosts_for(&caller), fleet.times.budget);
+                let listed = list_hosts(whole, hosts, budget).await;
                 Replies::done(listed.unwrap_or_else(CallToolResult::error))
             }));
         }
+        // An error that the model should read is a result, so that the model can do better the next time.
         if name == COPY {
-            let rights = self.rights_of(request.caller());
-            let allowed = rights.map_or(Ok(()), |rights| rights.check(&copy::tool()));
-            let hosts = self.hosts_for(request.caller());
-            let plan = allowed.and_then(|()| copy::Plan::read(whole.get(), &hosts));
-            return Ok(match plan {
-                Ok(plan) => Replies::speaking(|say| copy::run(plan, request, say)),
-                Err(words) => Replies::done(CallToolResult::error(words)),
-            });
+            let read = move || {
+                let rights = fleet.rights_of(&caller);
+                rights.map_or(Ok(()), |rights| rights.check(&copy::tool()))?;
+                copy::Plan::read(whole.get(), &fleet.hosts_for(&caller))
+            };
+            return Ok(self.planned(read, |plan, say| copy::run(plan, request, say)));
         }
         let local = name.strip_prefix(PREFIX);
         let local = local.and_then(|local| self.local.iter().find(|tool| tool.name == local));
         let unknown = || RpcError::invalid_params(format!("unknown tool: `{name}`"));
-        let local = local.ok_or_else(unknown)?;
-        // What a model has to know to do better the next time is a result that it reads.
-        let rights = self.rights_of(request.caller());
-        let allowed = rights.map_or(Ok(()), |rights| rights.check(local));
-        let allowed = allowed.and_then(|()| hubs::expect_new(whole.get(), &self.id));
-        let hosts = self.hosts_for(request.caller());
-        let plan = match allowed.and_then(|()| Plan::read(whole.get(), &hosts)) {
-            Ok(plan) => plan,
-            Err(words) => return Ok(Replies::done(CallToolResult::error(words))),
+        let local = local.ok_or_else(unknown)?.clone();
+        let tool = local.clone();
+        let read = move || {
+            let rights = fleet.rights_of(&caller);
+            rights.map_or(Ok(()), |rights| rights.check(&tool))?;
+            hubs::expect_new(whole.get(), &fleet.id)?;
+            Plan::read(whole.get(), &fleet.hosts_for(&caller))
         };
-        let local = local.clone();
-        Ok(Replies::speaking(|say| run(plan, local, request, say)))
+        Ok(self.planned(read, |plan, say| run(plan, local, request, say)))
+    }
+
+    /// Answers a call: reads its plan, which looks for hosts among all of them, and then runs it.
+    fn planned<P: Send + 'static, R>(
+        &self,
+        read: impl FnOnce() -> Result<P, String> + Send + 'static,
+        run: impl FnOnce(P, Say) -> R + Send + 'static,
+    ) -> Replies
+    where
+        R: Future<Output = Result<Outcome, RpcError>> + Send + 'static,
+    {
+        let count = self
+            .hosts
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .len();
+        if count <= SMALL_FLEET {
+            return match read() {
+                Ok(plan) => Replies::speaking(|say| run(plan, say)),
+                Err(words) => Replies::done(CallToolResult::error(words)),
+            };
+        }
+        Replies::speaking(move |say| async move {
+            match beside(count, read).await {
+                Ok(plan) => run(plan, say).await,
+                Err(words) => Ok(CallToolResult::error(words).into()),
+            }
+        })
     }
 
     fn rights_of(&self, caller: &Caller) -> Option<&Rights> {
         self.rights.get(caller.principal()?)
     }
 
-    /// The hosts that are there for a caller.
+    /// Returns the hosts that a caller may use, in the order of their names.
     fn hosts_for(&self, caller: &Caller) -> Vec<Arc<Host>> {
         let mut hosts = self.hosts();
-        if let Some(rights) = self.rights_of(caller) {
-            hosts.retain(|host| rights.reach(&choice(host)));
+        if let Some(reach) = self.rights_of(caller).and_then(Rights::reach) {
+            hosts.retain(|host| reach.is(&choice(host)));
         }
         hosts
     }
@@ -271,13 +296,13 @@ impl Inner {
     }
 }
 
-/// A call, read: for which hosts, how, and what they are sent.
+/// A call, after its arguments were read: the hosts, the time limits, and the parameters for the hosts.
 struct Plan {
     one: Option<Arc<Host>>,
     several: Vec<Arc<Host>>,
     parallel: usize,
     wait: Duration,
-    /// The parameters of the request, without what is for the fleet.
+    /// The parameters of the request, without the arguments for the fleet.
     params: String,
 }
 
@@ -293,7 +318,7 @@ impl Plan {
         let parallel = number(&parallel, "parallel", 1.0, MOST_PARALLEL as f64)?;
         let wait = number(&wait, "host_wait", 0.0, MOST_WAIT.as_secs_f64())?;
         params.set("arguments", &arguments);
-        let find = |name: &String| hubs::find(hosts, name);
+        let find = |name: &String| inner::find(hosts, name);
         let (one, several) = match select(&host, &choices(hosts))? {
             Selected::One(name) => (find(&name), Vec::new()),
             Selected::Several(names) => (None, names.iter().filter_map(find).collect()),
@@ -307,8 +332,8 @@ impl Plan {
         })
     }
 
-    /// The request as a host gets it: with the tool's own name.
-    /// Takes the parameters out of the plan: called once.
+    /// Makes the request for a host, with the tool's own name. Takes the parameters out of the plan, so it is called only
+    /// once.
     fn request(&mut self, request: Request, local: &Tool) -> Result<Request, RpcError> {
         let no_object = |_| RpcError::invalid_params("`params` must be an object");
         let own = std::mem::take(&mut self.params);
@@ -318,44 +343,13 @@ impl Plan {
         let told = told.as_ref().map_or("{}", |told| told.get());
         let mut told = Members::read(told).unwrap_or_default();
         if told.get(meta::CLIENT_CAPABILITIES).is_some() {
-            // Tools of hosts ask nobody anything, so a host that does is none to be answered. A task of a host would have an id
-            // that leads back to none.
+            // Tools of a host never ask the caller anything, so a host that asks gets no answer. The id of a task would not
+            // lead back to its host.
             told.set(meta::CLIENT_CAPABILITIES, &json!({}));
         }
         params.set("_meta", &told);
         request.with_params(&params)
     }
-}
-
-/// An argument that is for the fleet itself.
-///
-/// # Errors
-/// It is too long to be one.
-pub(crate) fn own_argument(name: &str, raw: Option<&RawValue>) -> Result<Value, String> {
-    match raw {
-        Some(raw) if raw.get().len() > OWN_ARGUMENT_BYTES => {
-            Err(format!("`{name}` has at most {OWN_ARGUMENT_BYTES} bytes"))
-        }
-        Some(raw) => Ok(serde_json::from_str(raw.get()).unwrap_or_default()),
-        None => Ok(Value::Null),
-    }
-}
-
-/// A number, or a text that is one.
-pub(crate) fn number(
-    value: &Value,
-    name: &str,
-    least: f64,
-    most: f64,
-) -> Result<Option<f64>, String> {
-    let number = match value {
-        Value::Null => return Ok(None),
-        Value::String(text) => text.trim().parse().ok(),
-        value => value.as_f64(),
-    };
-    let number = number.filter(|number| (least..=most).contains(number));
-    let words = || format!("`{name}` is a number from {least} to {most}");
-    number.map(Some).ok_or_else(words)
 }
 
 async fn run(mut plan: Plan, local: Tool, request: Request, say: Say) -> Result<Outcome, RpcError> {
@@ -383,56 +377,6 @@ async fn run(mut plan: Plan, local: Tool, request: Request, say: Say) -> Result<
     Ok(summary(parts).into())
 }
 
-/// Refuses to change anything where nothing may be changed, whatever way leads there.
-pub(crate) fn allowed(host: &Host, local: &Tool) -> Result<(), Failed> {
-    match host.config.read_only && !tools::is_read_only(local) {
-        true => Err(Failed {
-            words: format!(
-                "the host is read-only, and `{}` may change something",
-                local.name
-            ),
-            began: Some(false),
-            is_retriable: false,
-        }),
-        false => Ok(()),
-    }
-}
-
-/// One line in the log for each host and call.
-pub(crate) fn audit(tool: &str, host: &str, answered: &Answered, began: Instant, caller: &str) {
-    let how = match &answered.result {
-        Ok(outcome) => outcome.to_string(),
-        Err(failed) => format!("{:?}", failed.words),
-    };
-    audit_line(tool, (host, answered.path), &how, began, caller);
-}
-
-/// The same of a call that came to its end in another way.
-pub(crate) fn audit_line(
-    tool: &str,
-    (host, path): (&str, Option<Kind>),
-    how: &str,
-    began: Instant,
-    caller: &str,
-) {
-    let milliseconds = began.elapsed().as_millis();
-    let path = path.map_or("no way", |path| path.word());
-    tracing::info!("{tool} on {host} via {path}: {how} ({milliseconds} ms, {caller})");
-}
-
-pub(crate) fn choices(hosts: &[Arc<Host>]) -> Vec<Choice<'_>> {
-    hosts.iter().map(|host| choice(host)).collect()
-}
-
-fn choice(host: &Host) -> Choice<'_> {
-    Choice {
-        name: &host.name,
-        groups: &host.config.groups,
-        is_disabled: host.config.disabled,
-        is_hub: host.config.hub,
-    }
-}
-
 fn random_id() -> String {
     let key = Server::random_key();
     let digits = key.iter().take(16).map(|byte| format!("{byte:02x}"));
@@ -448,7 +392,7 @@ fn discovery() -> Payload {
     )
 }
 
-/// Tells of changes of the list of tools, for as long as somebody listens.
+/// Reports changes of the list of tools, as long as somebody listens.
 async fn listen(mut changes: watch::Receiver<u64>, say: Say) -> Result<Outcome, RpcError> {
     let accepted = json!({ "notifications": { "toolsListChanged": true } });
     say.say(Reply::notify(notification::LISTEN_ACKNOWLEDGED, &accepted))
@@ -466,5 +410,90 @@ impl fmt::Debug for Fleet {
         f.debug_set()
             .entries(hosts.iter().map(|host| &host.name))
             .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::ready;
+
+    use lmcp_core::{CallerTransport, admit, bytes::Bytes};
+    use lmcp_wire::{Incoming, ProtocolVersion};
+
+    use super::*;
+    use crate::config::HostConfig;
+
+    fn fleet(count: usize) -> Fleet {
+        let local = ["shell", "read_file"].map(|name| Tool::new(name, json!({})));
+        let fleet = Fleet::new(local.to_vec(), Times::default(), AllRights::default());
+        let hosts = (0..count).map(|at| {
+            let mut config = HostConfig::new();
+            config.disabled = true;
+            (format!("h{at}"), config)
+        });
+        fleet.set(&hosts.collect()).unwrap();
+        fleet
+    }
+
+    fn request(tool: &str, arguments: &serde_json::Value) -> Request {
+        let message = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+            "name": tool, "arguments": arguments, "_meta": {
+                meta::PROTOCOL_VERSION: ProtocolVersion::NEWEST.as_str(),
+                meta::CLIENT_CAPABILITIES: {},
+            },
+        } });
+        let message = Bytes::from(message.to_string());
+        let Ok(Incoming::Request { id, method, params }) = Incoming::parse(&message) else {
+            panic!("it is a request");
+        };
+        let caller = Caller::new(CallerTransport::Memory);
+        admit(&message, id, &method, params, caller, None).unwrap()
+    }
+
+    /// Returns the words of the answer, and whether it needed another thread than that of the runtime.
+    async fn answer(fleet: &Fleet, request: Request) -> (String, bool) {
+        // The only other thread is busy until it is let go.
+        let (let_go, waiting) = std::sync::mpsc::channel::<()>();
+        tokio::task::spawn_blocking(move || waiting.recv());
+        let mut answer = Box::pin(fleet.call(request).response());
+        let first = tokio::select! {
+            biased;
+            answer = &mut answer => Some(answer),
+            () = ready(()) => None,
+        };
+        drop(let_go);
+        let is_beside = first.is_none();
+        let answer = match first {
+            Some(answer) => answer,
+            None => answer.await,
+        };
+        let Payload::CallTool(result) = answer.unwrap().unwrap().payload else {
+            panic!("it is a result");
+        };
+        let words = result.content[0].as_text().unwrap_or_default();
+        (words.to_owned(), is_beside)
+    }
+
+    #[test]
+    fn hosts_are_looked_for_beside_the_shared_thread_unless_there_are_few() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(1)
+            .build()
+            .unwrap();
+        let wrong = json!({ "host": "h*,nobody", "to_host": "h0", "path": "/x" });
+        for (count, tool, is_expected_beside) in [
+            (SMALL_FLEET, "remote_shell", false),
+            (SMALL_FLEET + 1, "remote_shell", true),
+            (SMALL_FLEET + 1, COPY, true),
+            (SMALL_FLEET + 1, LIST_HOSTS, true),
+        ] {
+            let (words, is_beside) = runtime.block_on(async {
+                let fleet = fleet(count);
+                answer(&fleet, request(tool, &wrong)).await
+            });
+            assert_eq!(is_beside, is_expected_beside, "{tool} of {count} hosts");
+            assert!(words.starts_with("there is no host `nobody`"), "{words}");
+        }
     }
 }

@@ -1,40 +1,19 @@
 //! Hosts that are hubs themselves: a call of `OUTER/INNER` goes on to the hub `OUTER` as a call of its host `INNER`.
 //!
-//! What stands behind the `/` is for the other hub to read: a name, a glob, a group, or once more a hub and its host. A call
-//! carries the hubs that it came through, so that hubs which name each other cannot pass it around for ever.
+//! The other hub reads the part after the `/`: a name, a glob, a group, or again a hub and its host. A call carries the list
+//! of hubs that it came through, so that hubs that name each other cannot pass it around for ever.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use lmcp_core::{Outcome, Payload, Request, Service, own_request};
 use lmcp_wire::{RpcError, members::Members, method::request};
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 
-use crate::{
-    config::is_name,
-    fleet::own_argument,
-    host::Host,
-    limits::{HOSTS, HUBS},
-    select::{Choice, means},
-    status::{HostStatus, STATUS, one_line},
-    tools::PREFIX,
-};
+use crate::{call::own_argument, limits::HUBS, tools::PREFIX};
 
 /// The member of `_meta` with the hubs that a call came through.
 const CHAIN: &str = "lmcp/hubs";
-
-/// What stands for all hosts of a hub.
-const ALL: &str = "@all";
-
-/// The host that a name means: one of these, or hosts of a hub among these.
-pub(crate) fn find(hosts: &[Arc<Host>], name: &str) -> Option<Arc<Host>> {
-    let (outer, inner) = name.split_once('/').unwrap_or((name, ALL));
-    let host = hosts.iter().find(|host| *host.name == *outer)?;
-    match host.config.hub {
-        true => Some(Arc::new(Host::within(host, name, inner))),
-        false => (name == outer).then(|| Arc::clone(host)),
-    }
-}
 
 /// Refuses a call that came through this hub before, or through too many.
 pub(crate) fn expect_new(params: &str, own: &str) -> Result<(), String> {
@@ -60,7 +39,7 @@ pub(crate) fn expect_new(params: &str, own: &str) -> Result<(), String> {
     }
 }
 
-/// A call of a local tool, as another hub gets it for its own hosts.
+/// Turns a call of a local tool into a call for another hub and its hosts.
 pub(crate) fn onward(
     request: &Request,
     inner: &str,
@@ -94,7 +73,8 @@ pub(crate) fn onward(
     request.clone().with_params(&params)
 }
 
-/// Refuses a server that is no hub with hosts. It is asked for its tools: what headers a call needs is learnt from them.
+/// Refuses a server that is not a hub with hosts. The server is asked for its tools, because the tools say which headers a
+/// call needs.
 pub(crate) async fn expect_hub(service: &dyn Service) -> Result<(), RpcError> {
     #[derive(Deserialize)]
     struct Tools {
@@ -112,52 +92,13 @@ pub(crate) async fn expect_hub(service: &dyn Service) -> Result<(), RpcError> {
     }
 }
 
-/// How the hosts of a hub are that one of these words means.
-pub(crate) async fn statuses(host: &Host, wanted: Option<&[String]>) -> Vec<HostStatus> {
-    #[derive(Deserialize)]
-    struct Told {
-        hosts: Vec<HostStatus>,
-    }
-    let Some(service) = host.service() else {
-        return Vec::new();
-    };
-    let told: Option<Told> = asked(&*service, STATUS).await.ok().flatten();
-    let mut hosts = told.map(|told| told.hosts).unwrap_or_default();
-    hosts.truncate(HOSTS);
-    // What is no name is none of a host of ours, and could be made to look like one of another.
-    hosts.retain(|its| is_name(&its.host));
-    hosts.retain(|its| {
-        let choice = Choice {
-            name: &its.host,
-            groups: &its.groups,
-            is_disabled: false,
-            is_hub: false,
-        };
-        wanted.is_none_or(|names| {
-            let within = names.iter().map(|name| name.split_once('/'));
-            let mut within = within.zip(names);
-            within.any(|(parts, name)| match parts {
-                Some((outer, inner)) => *outer == *host.name && means(inner, &choice),
-                None => *name == *host.name,
-            })
-        })
-    });
-    for its in &mut hosts {
-        its.host = format!("{}/{}", host.name, its.host);
-        its.groups.retain(|group| is_name(group));
-        its.via = its.via.as_deref().map(one_line);
-        its.reason = its.reason.as_deref().map(one_line);
-    }
-    hosts
-}
-
 /// A request of the fleet's own, without arguments.
 pub(crate) fn own(method: &str) -> Result<Request, RpcError> {
     own_request("lmcp-hub", env!("CARGO_PKG_VERSION"), method, json!({}))
 }
 
 /// Asks a service something of our own. `None`: the answer cannot be read.
-async fn asked<T: for<'a> Deserialize<'a>>(
+pub(crate) async fn asked<T: for<'a> Deserialize<'a>>(
     service: &dyn Service,
     method: &str,
 ) -> Result<Option<T>, RpcError> {

@@ -79,8 +79,18 @@ pub(crate) const STRUCTURED_BYTES: usize = 512 << 10;
 /// The least that a host's part is, of both, however many hosts there are.
 pub(crate) const LEAST_PART: usize = 1 << 10;
 
-/// Names, globs and groups in one `host`. A call with more is refused: every one of them is looked for among all hosts.
+/// Names, globs and groups in one `host`. A call with more is refused.
 pub(crate) const TERMS: usize = 1024;
+
+/// Globs among them. A call with more is refused: every one of them is compared with the names of all hosts.
+pub(crate) const GLOBS: usize = 64;
+
+/// The length of all these globs together, in bytes. A call with longer ones is refused. No call compares more letters than
+/// these with the name of one host.
+pub(crate) const GLOB_BYTES: usize = 1024;
+
+/// Hosts among which `host` is looked for on the thread that all callers share. In a larger fleet this is done beside it.
+pub(crate) const SMALL_FLEET: usize = 128;
 
 /// The length of one name, glob or group in `host`, in bytes. A call with a longer one is refused.
 pub(crate) const TERM_BYTES: usize = 512;

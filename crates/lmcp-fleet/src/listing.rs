@@ -1,40 +1,34 @@
-//! `remote_list_hosts`: how the hosts of a fleet are, and those of its hubs.
+//! `remote_list_hosts`: the state of the hosts of a fleet, and of the hosts of its hubs.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use lmcp_core::Tasks;
 use lmcp_wire::{CallToolResult, Content, members::Members};
-use serde_json::json;
+use serde_json::{json, value::RawValue};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::{
-    fleet::{choices, own_argument},
+    call::{beside, choices, own_argument},
     host::{Host, Try},
-    hubs,
+    inner,
     select::{Selected, select},
     status::{HostState, HostStatus, now},
 };
 
-/// Answers a call with how these hosts are. Looking at them takes no longer than this, and so does asking all hubs among them.
+/// Answers a call with the state of these hosts. Checking the hosts takes at most `budget`, and asking all hubs among them
+/// takes at most `budget`, too.
 pub(crate) async fn list_hosts(
-    params: &str,
-    mut hosts: Vec<Arc<Host>>,
+    params: Box<RawValue>,
+    hosts: Vec<Arc<Host>>,
     budget: Duration,
 ) -> Result<CallToolResult, String> {
-    let params = Members::read(params).unwrap_or_default();
-    let arguments = &own_argument("arguments", params.get("arguments"))?;
-    let mut wanted = None;
-    if !arguments["host"].is_null() {
-        let names = match select(&arguments["host"], &choices(&hosts))? {
-            Selected::One(name) => vec![name],
-            Selected::Several(names) => names,
-        };
-        let outer = |name: &String| name.split('/').next().map(str::to_owned);
-        let outer: Vec<_> = names.iter().filter_map(outer).collect();
-        hosts.retain(|host| outer.iter().any(|name| **name == *host.name));
-        wanted = Some(names);
-    }
-    if arguments["force"] == true {
+    let asked = beside(hosts.len(), move || Asked::read(params.get(), hosts)).await?;
+    let Asked {
+        hosts,
+        wanted,
+        is_forced,
+    } = asked;
+    if is_forced {
         look_at(&hosts, Instant::now() + budget).await;
     }
     let until = Instant::now() + budget;
@@ -43,16 +37,52 @@ pub(crate) async fn list_hosts(
         status.push(host.status());
         if host.config.hub {
             // One that does not answer is not waited for once for each hub.
-            let inner = timeout_at(until, hubs::statuses(host, wanted.as_deref())).await;
+            let inner = timeout_at(until, inner::statuses(host, wanted.as_ref())).await;
             status.extend(inner.unwrap_or_default());
         }
     }
-    let mut result = CallToolResult::new(vec![Content::text(table(&status))]);
-    result.structured_content = Some(json!({ "hosts": status }));
-    Ok(result)
+    beside(status.len(), move || {
+        let mut result = CallToolResult::new(vec![Content::text(table(&status))]);
+        result.structured_content = Some(json!({ "hosts": status }));
+        Ok(result)
+    })
+    .await
 }
 
-/// Looks at all of them at once, and not longer than until a time.
+/// What a caller asks for.
+struct Asked {
+    hosts: Vec<Arc<Host>>,
+    /// The names that mean these hosts, or hosts of hubs among them, unless all are meant.
+    wanted: Option<Arc<[String]>>,
+    is_forced: bool,
+}
+
+impl Asked {
+    fn read(params: &str, mut hosts: Vec<Arc<Host>>) -> Result<Self, String> {
+        let params = Members::read(params).unwrap_or_default();
+        let arguments = &own_argument("arguments", params.get("arguments"))?;
+        let mut wanted = None;
+        if !arguments["host"].is_null() {
+            let names = match select(&arguments["host"], &choices(&hosts))? {
+                Selected::One(name) => vec![name],
+                Selected::Several(names) => names,
+            };
+            let outer: HashSet<_> = names
+                .iter()
+                .filter_map(|name| name.split('/').next())
+                .collect();
+            hosts.retain(|host| outer.contains(&*host.name));
+            wanted = Some(names.into());
+        }
+        Ok(Self {
+            hosts,
+            wanted,
+            is_forced: arguments["force"] == true,
+        })
+    }
+}
+
+/// Checks all hosts at once, at most until this time.
 async fn look_at(hosts: &[Arc<Host>], until: Instant) {
     let looking = Tasks::default();
     for host in hosts.iter().filter(|host| !host.config.disabled) {
@@ -64,11 +94,11 @@ async fn look_at(hosts: &[Arc<Host>], until: Instant) {
             sleep(Duration::from_millis(10)).await;
         }
     };
-    // What has not been seen by then is told of as it was.
+    // A host that was not checked by then is reported with its earlier state.
     let _ = timeout_at(until, done).await;
 }
 
-/// A line for each host, for models and people.
+/// Returns a line for each host, for models and people.
 fn table(hosts: &[HostStatus]) -> String {
     if hosts.is_empty() {
         return "there are no hosts".to_owned();

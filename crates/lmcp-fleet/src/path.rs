@@ -1,5 +1,5 @@
-//! The ways to a host. Each makes a [`Service`] that answers as `lmcp serve` does there; a further way is one more [`Kind`] and
-//! one more function in [`ways`].
+//! The ways to a host. Each way makes a [`Service`] that answers as `lmcp serve` does there. A new way needs one more
+//! [`Kind`] and one more function in [`ways`].
 
 use std::{
     fmt,
@@ -20,11 +20,11 @@ use crate::{
     config::{HostConfig, Times},
     join::Seat,
     limits::{ALIVE, CALLS, LINKS, REQUESTS, TOKEN_BYTES},
-    push::{self, PushedFolder},
-    script::ScriptHost,
+    pushed::{self, PushedFolder},
+    script::{ScriptHost, quoted},
 };
 
-/// How a host is reached.
+/// The kind of a way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Http,
@@ -45,7 +45,7 @@ impl Kind {
         }
     }
 
-    /// Calls that go to one host this way at once. Some room is left beside them for the question whether the host is there.
+    /// Returns how many calls go to one host on this way at once. Some room stays free for the check whether the host is up.
     pub(crate) fn most_calls(self) -> usize {
         match self {
             Self::Http => REQUESTS - 4,
@@ -61,7 +61,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Makes the service that stands for the host. Nothing is connected to before it is asked something.
+/// Makes the service that stands for the host. Nothing is connected before the first request.
 pub(crate) type Make = Box<dyn Fn() -> Result<Arc<dyn Service>, String> + Send + Sync>;
 
 /// One way to a host.
@@ -70,7 +70,7 @@ pub(crate) struct Way {
     pub(crate) make: Make,
 }
 
-/// The ways to a host, the best first.
+/// Returns the ways to a host, the best first.
 pub(crate) fn ways(config: &HostConfig, times: Times, seat: Option<&Arc<Seat>>) -> Vec<Way> {
     let mut ways = Vec::new();
     if let Some(seat) = seat {
@@ -100,7 +100,7 @@ pub(crate) fn ways(config: &HostConfig, times: Times, seat: Option<&Arc<Seat>>) 
             make,
         });
     }
-    // A shell keeps nobody in a folder, nor from writing.
+    // A shell cannot confine anybody to a folder, and cannot forbid writing.
     let is_free = config.roots.is_empty() && !config.read_only;
     if config.ssh.is_some() && is_free {
         let config = config.clone();
@@ -121,8 +121,8 @@ pub(crate) fn ways(config: &HostConfig, times: Times, seat: Option<&Arc<Seat>>) 
     ways
 }
 
-/// A server that is lost is not looked for: another way may lead there at once. Its questions reach nobody: the tools of a host have
-/// none, and a host in wrong hands would ask for secrets.
+/// Returns the service for a route. It does not try again if the server is lost: another way may be open at once. Questions
+/// of the server reach nobody: the tools of a host ask none, and a host in wrong hands would ask for secrets.
 pub(crate) fn upstream(route: Route) -> Arc<dyn Service> {
     let upstream = Upstream::builder(route).impatient().names_callers();
     Arc::new(upstream.capabilities(ClientCapabilities::default()).build())
@@ -143,7 +143,7 @@ fn http(config: &HostConfig) -> Result<Route, String> {
     Ok(Route::Url(endpoint))
 }
 
-/// The token in a file, which must be for its owner alone, as that of every other token.
+/// Reads the token in a file, which only its owner may be able to read, as with every other token.
 fn token(path: &Path) -> Result<String, String> {
     let shown = path.display();
     let file = open(path).map_err(|err| format!("cannot read the token in `{shown}`: {err}"))?;
@@ -157,7 +157,7 @@ fn token(path: &Path) -> Result<String, String> {
     Ok(text)
 }
 
-/// Refuses a configuration of ssh that somebody else could have written: it says what is run to connect.
+/// Refuses a configuration of ssh that another user could have written, because it says which program connects.
 pub(crate) fn expect_trusted(config: &HostConfig) -> Result<(), String> {
     let Some(path) = &config.ssh_config else {
         return Ok(());
@@ -166,20 +166,20 @@ pub(crate) fn expect_trusted(config: &HostConfig) -> Result<(), String> {
     trusted.map_err(|err| format!("cannot trust `{}`: {err}", path.display()))
 }
 
-/// Opens a file. A pipe in its place does not hold us.
+/// Opens a file. A pipe in its place does not block.
 fn open(path: &Path) -> io::Result<File> {
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     OpenOptions::new().read(true).custom_flags(flags).open(path)
 }
 
-/// The user's own ssh, with its configuration, agent, jump hosts and known hosts. It asks nobody anything, and a host whose key
-/// is not known, or is another, is not connected to.
+/// Returns the route over the user's own ssh, with its configuration, agent, jump hosts and known hosts. ssh asks nobody
+/// anything, and does not connect to a host whose key is unknown or has changed.
 fn ssh(config: &HostConfig, times: Times) -> Route {
     let args = ssh_args(config, times, serve(config));
     command("ssh").args(args).route()
 }
 
-/// The arguments that have ssh run a line in the shell of the host.
+/// Returns the arguments with which ssh runs a line in the shell of the host.
 pub(crate) fn ssh_args(config: &HostConfig, times: Times, line: String) -> Vec<String> {
     let mut args = Vec::new();
     if let Some(file) = &config.ssh_config {
@@ -190,7 +190,7 @@ pub(crate) fn ssh_args(config: &HostConfig, times: Times, line: String) -> Vec<S
         format!("ConnectTimeout={}", times.connect.as_secs().max(1)),
         format!("ServerAliveInterval={}", ALIVE.as_secs()),
         "ServerAliveCountMax=3".to_owned(),
-        // Others must not come to depend on a connection that is closed when no host needs it.
+        // Other users of ssh must not depend on a connection that is closed when no host needs it.
         "ControlMaster=no".to_owned(),
         "ClearAllForwardings=yes".to_owned(),
     ] {
@@ -203,7 +203,7 @@ pub(crate) fn ssh_args(config: &HostConfig, times: Times, line: String) -> Vec<S
     args
 }
 
-/// The command line that the shell of the host gets.
+/// Returns the command line for the shell of the host.
 fn serve(config: &HostConfig) -> String {
     let mut args = "serve --stdio".to_owned();
     for root in &config.roots {
@@ -215,25 +215,16 @@ fn serve(config: &HostConfig) -> String {
     }
     let pushed = config.pushed.as_ref().filter(|_| config.has_usual_name());
     match pushed.and_then(PushedFolder::name) {
-        Some(folder) => push::either(folder, &args),
+        Some(folder) => pushed::either(folder, &args),
         None => format!("{} {args}", program(&config.lmcp)),
     }
 }
 
-/// A program by its name or path; `~/` is the home of the user there.
+/// Quotes the name or path of a program; `~/` is the home of the user there.
 fn program(name: &str) -> String {
     match name.strip_prefix("~/") {
         Some(rest) => format!("\"$HOME\"/{}", quoted(rest)),
         None => quoted(name),
-    }
-}
-
-/// A text as one word of any shell of POSIX.
-pub(crate) fn quoted(text: &str) -> String {
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+".contains(letter);
-    match text.chars().all(is_plain) && !text.is_empty() {
-        true => text.to_owned(),
-        false => format!("'{}'", text.replace('\'', "'\\''")),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The task beside every host: looks whether it is there, often while it is up and ever more seldom while it is down.
+//! The task beside every host: checks whether the host is up, often while it is up and less and less often while it is down.
 
 use std::sync::Arc;
 
@@ -6,14 +6,14 @@ use tokio::{sync::Semaphore, time::sleep};
 
 use crate::host::{Host, Try};
 
-/// Looks at a host until it is aborted. All hosts share the places for looking.
+/// Checks a host until the task is aborted. All hosts share the places for checks.
 pub(crate) async fn watch(host: Arc<Host>, places: Arc<Semaphore>) {
     loop {
         let pause = host.next_look();
         if !pause.is_zero() {
             tokio::select! {
                 () = sleep(pause) => {}
-                // Something has changed, so another time may be right.
+                // The state has changed, so the next check may have another time.
                 () = host.woken.notified() => continue,
             }
         }

@@ -1,56 +1,21 @@
-//! This program, put on a host behind ssh: where it lies there, and what a shell there does to take it in. No I/O.
+//! Puts this program on a host behind ssh: the path there, and the commands with which a shell stores it. No I/O.
 //!
-//! The folder is named after the version and the content. So a hub finds there what was pushed by a program of its own kind, and
-//! nothing else.
+//! The folder is named after the version and the content, so a hub finds only a program that is the same as its own.
 
-use std::{
-    fmt::{self, Write as _},
-    process::Command,
-    sync::{Arc, LazyLock},
-};
-
-use ring::digest::{SHA256, digest};
+use std::process::Command;
 
 use crate::{
     config::{HostConfig, Times},
-    path::{expect_trusted, quoted, ssh_args},
+    path::{expect_trusted, ssh_args},
+    pushed::{Pushed, path_in},
+    script::quoted,
 };
 
-/// A program as hosts keep it.
-#[derive(Clone, Debug)]
-pub struct Pushed {
-    /// Its folder, below `~/.cache/lmcp`.
-    folder: String,
-    sha256: String,
-}
-
 impl Pushed {
-    /// A program of this version, by all its bytes.
-    pub fn new(version: &str, program: &[u8]) -> Self {
-        let mut sha256 = String::new();
-        for byte in digest(&SHA256, program).as_ref() {
-            let _ = write!(sha256, "{byte:02x}");
-        }
-        Self {
-            folder: format!("{version}-{}", &sha256[..16]),
-            sha256,
-        }
-    }
-
-    /// The name of its folder.
-    pub fn folder(&self) -> &str {
-        &self.folder
-    }
-
-    /// Where it lies in the home of a user, for people.
-    pub fn shown(&self) -> String {
-        format!("~/{}", path_in(&self.folder))
-    }
-
     /// The command that asks a host what it is: it writes what `uname -sm` does, and a line `there` if the program is there.
     ///
     /// # Errors
-    /// Somebody else could have written its configuration of ssh.
+    /// Another user could have written the configuration of ssh.
     pub fn look(&self, host: &HostConfig) -> Result<Command, String> {
         expect_trusted(host)?;
         let path = path_in(&self.folder);
@@ -58,8 +23,8 @@ impl Pushed {
         Ok(over_ssh(host, &script))
     }
 
-    /// The command that takes the program in on its standard input. The file appears under its name when it is whole, checked
-    /// and known to run there.
+    /// Returns the command that reads the program from its standard input. The file gets its name only when it is complete,
+    /// its checksum is right, and it is known to run there.
     pub fn take(&self, host: &HostConfig, program: &[u8]) -> Command {
         let Self { folder, sha256 } = self;
         let (bytes, checksum) = (program.len(), checksum(program));
@@ -80,53 +45,6 @@ impl Pushed {
     }
 }
 
-/// The folder of a program on hosts that it was pushed to: what [`HostConfig::pushed`] is. The program is read when somebody first
-/// needs the name, and once for all hosts.
-#[derive(Clone)]
-pub struct PushedFolder(Arc<LazyLock<Option<String>, Find>>);
-
-/// Finds the name.
-type Find = Box<dyn FnOnce() -> Option<String> + Send>;
-
-impl PushedFolder {
-    /// The folder of the program that this function reads. `None`: it cannot be read, and none is looked for.
-    pub fn of(read: impl FnOnce() -> Option<Pushed> + Send + 'static) -> Self {
-        let find: Find = Box::new(|| read().map(|pushed| pushed.folder));
-        Self(Arc::new(LazyLock::new(find)))
-    }
-
-    pub(crate) fn name(&self) -> Option<&str> {
-        LazyLock::force(&self.0).as_deref()
-    }
-}
-
-impl PartialEq for PushedFolder {
-    fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-}
-
-impl fmt::Debug for PushedFolder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("PushedFolder")
-    }
-}
-
-/// A line for the shell of a host that runs `lmcp` of its PATH, or else the one that was pushed.
-pub(crate) fn either(folder: &str, args: &str) -> String {
-    let path = path_in(folder);
-    let script = [
-        r#"if command -v lmcp >/dev/null 2>&1; then exec lmcp "$@"; fi;"#,
-        &format!(r#"p="$HOME"/{path}; if [ -x "$p" ]; then exec "$p" "$@"; fi;"#),
-        r#"echo "there is no lmcp in the PATH, and none was pushed" >&2; exit 127"#,
-    ];
-    format!("sh -c {} lmcp {args}", quoted(&script.join(" ")))
-}
-
-fn path_in(folder: &str) -> String {
-    format!(".cache/lmcp/{folder}/lmcp")
-}
-
 fn over_ssh(host: &HostConfig, script: &str) -> Command {
     let line = format!("sh -c {}", quoted(script));
     let mut command = Command::new("ssh");
@@ -134,7 +52,7 @@ fn over_ssh(host: &HostConfig, script: &str) -> Command {
     command
 }
 
-/// The checksum of `cksum`: a CRC of the bytes, and then of their number.
+/// Returns the checksum of `cksum`: a CRC of the bytes, and then of their number.
 fn checksum(bytes: &[u8]) -> u32 {
     let mut table = [0_u32; 256];
     for (byte, entry) in (0_u32..).zip(&mut table) {
@@ -169,16 +87,5 @@ mod tests {
         ] {
             assert_eq!(checksum(text.as_bytes()), expected, "{text:?}");
         }
-    }
-
-    #[test]
-    fn the_folder_tells_versions_and_builds_apart() {
-        let folder = |version, program: &str| {
-            let pushed = Pushed::new(version, program.as_bytes());
-            pushed.folder().to_owned()
-        };
-        let one = folder("1.0", "a");
-        assert_eq!(one, "1.0-ca978112ca1bbdca");
-        assert!(one != folder("1.1", "a") && one != folder("1.0", "b"));
     }
 }

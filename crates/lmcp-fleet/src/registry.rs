@@ -2,10 +2,10 @@
 
 use crate::config::{HostConfig, Hosts, Token, expect_named};
 
-/// Reads such a file. Tokens stand in it, so it must be for its owner alone: that is for whoever opens it to see to.
+/// Reads such a file. The file holds tokens, so the code that opens it must check that only its owner can read it.
 ///
 /// # Errors
-/// A line is wrong. The words name the line, and nothing that stands in it but the name.
+/// A line is wrong. The error names the number of the line, and of its content only the name of the host.
 pub fn read_registry(text: &str) -> Result<Hosts, String> {
     let mut hosts = Hosts::new();
     for (number, line) in text.lines().enumerate() {

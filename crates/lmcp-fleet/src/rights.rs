@@ -1,4 +1,4 @@
-//! What a caller may do on hosts. No I/O.
+//! The rights of a caller on hosts. No I/O.
 
 use std::collections::BTreeMap;
 
@@ -6,16 +6,16 @@ use lmcp_wire::Tool;
 use serde::Deserialize;
 
 use crate::{
-    select::{Choice, means},
+    select::Meant,
     tools::{PREFIX, is_read_only},
 };
 
-/// What somebody may do on hosts: everything that is not said here.
+/// The rights of a caller on hosts. A right that is not limited here is granted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Rights {
-    /// The hosts, as `host` of a call names them. Others are not there.
+    /// The hosts, as `host` of a call names them. The caller does not see other hosts.
     pub hosts: Option<Vec<String>>,
     /// The tools, with or without `remote_`.
     pub tools: Option<Vec<String>>,
@@ -23,14 +23,14 @@ pub struct Rights {
     pub read_only: bool,
 }
 
-/// Rights by the names of callers. Whoever is not named may do everything.
+/// Rights by the names of callers. A caller that is not named may do everything.
 pub type AllRights = BTreeMap<String, Rights>;
 
 impl Rights {
-    /// Is the host there for the caller?
-    pub(crate) fn reach(&self, host: &Choice<'_>) -> bool {
-        let hosts = self.hosts.as_ref();
-        hosts.is_none_or(|hosts| hosts.iter().any(|term| means(term, host)))
+    /// Returns the words for the hosts that the caller may use, unless it may use all.
+    pub(crate) fn reach(&self) -> Option<Meant<'_>> {
+        let hosts = self.hosts.as_ref()?;
+        Some(Meant::of(hosts.iter().map(String::as_str)))
     }
 
     /// Refuses a tool that the caller may not call.
@@ -59,6 +59,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::select::Choice;
 
     #[test]
     fn what_is_said_is_all_that_is_allowed() {
@@ -70,11 +71,17 @@ mod tests {
             is_hub: false,
         };
         let rights = |text: &str| toml::from_str::<Rights>(text).unwrap();
-        assert!(rights("").reach(&host("x")));
-        assert!(!rights("hosts = []").reach(&host("x")));
-        assert!(rights("hosts = ['y', '@web']").reach(&host("x")));
-        assert!(rights("hosts = ['x*']").reach(&host("x1")));
-        assert!(!rights("hosts = ['x']").reach(&host("x1")));
+        let reaches = |text: &str, name| {
+            rights(text)
+                .reach()
+                .is_none_or(|meant| meant.is(&host(name)))
+        };
+        assert!(reaches("", "x"));
+        assert!(!reaches("hosts = []", "x"));
+        assert!(reaches("hosts = ['y', '@web']", "x"));
+        assert!(reaches("hosts = ['@all']", "x"));
+        assert!(reaches("hosts = ['x*']", "x1"));
+        assert!(!reaches("hosts = ['x']", "x1"));
         let mut read = Tool::new("read_file", json!({}));
         let mut hints = ToolAnnotations::default();
         hints.read_only_hint = Some(true);

@@ -1,68 +1,126 @@
-//! Which hosts the argument `host` means: a name, a list, a glob, `@group`, `@all`. No I/O.
+//! Finds the hosts that the argument `host` means: a name, a list, a glob, `@group`, `@all`. No I/O.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use serde_json::Value;
 
-use crate::limits::{NAMED, NEAR, TERM_BYTES, TERMS};
+use crate::{
+    glob::Letters,
+    limits::{GLOB_BYTES, GLOBS, NAMED, TERM_BYTES, TERMS},
+    near::near,
+};
 
-/// What a call is for.
+/// The hosts that a call is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Selected {
-    /// One host, by its name: its answer is the answer.
+    /// One host, by its name: its answer is the result of the call.
     One(String),
-    /// Some, however many that are: their answers are put together.
+    /// A list of hosts, also if only one host fits: their answers are put together.
     Several(Vec<String>),
 }
 
-/// A host, as far as choosing is concerned.
+/// The properties of a host that matter for the selection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Choice<'a> {
     pub(crate) name: &'a str,
     pub(crate) groups: &'a [String],
     pub(crate) is_disabled: bool,
-    /// It has hosts of its own, which are called `NAME/…`.
+    /// The host has hosts of its own, whose names are `NAME/…`.
     pub(crate) is_hub: bool,
 }
 
-/// The hosts that are meant, in the order of their names.
+/// Returns the selected hosts, in the order of their names. The hosts to choose from are in this order, too.
+///
+/// Names are looked up before any glob is compared, so a wrong name costs next to nothing.
 pub(crate) fn select(wanted: &Value, hosts: &[Choice<'_>]) -> Result<Selected, String> {
+    debug_assert!(hosts.is_sorted_by_key(|host| host.name));
     let terms = terms(wanted)?;
-    if let [term] = &terms[..]
-        && (!is_open(term) || is_within(term))
-    {
+    let (open, named): (Vec<&str>, Vec<&str>) = terms
+        .distinct
+        .into_iter()
+        .partition(|term| is_open(term) && !is_within(term));
+    for term in &named {
         expect_usable(term, hosts)?;
+    }
+    if let ([term], true) = (&named[..], terms.is_single) {
         return Ok(Selected::One((*term).to_owned()));
     }
-    let mut chosen = BTreeSet::new();
-    for term in terms {
-        let usable = hosts.iter().filter(|host| !host.is_disabled);
-        let meant = usable.filter(|host| means(term, host));
-        let mut meant: Vec<_> = meant.map(|host| host.name).collect();
-        if !is_open(term) || is_within(term) {
-            expect_usable(term, hosts)?;
-            meant = vec![term];
-        } else if meant.is_empty() {
-            return Err(nothing(term, hosts));
-        }
-        chosen.extend(meant);
+    let mut chosen: BTreeSet<&str> = named.into_iter().collect();
+    let meant = Meant::of(open.iter().copied());
+    let mut is_met = vec![false; open.len()];
+    for host in hosts.iter().filter(|host| !host.is_disabled) {
+        meant.meet(host, |at| {
+            is_met[at] = true;
+            chosen.insert(host.name);
+        });
+    }
+    if let Some(at) = is_met.iter().position(|is_met| !is_met) {
+        return Err(nothing(open[at], hosts));
     }
     Ok(Selected::Several(
         chosen.into_iter().map(str::to_owned).collect(),
     ))
 }
 
-/// Is this host one of those that a word stands for?
-pub(crate) fn means(term: &str, host: &Choice<'_>) -> bool {
-    match term.strip_prefix('@') {
-        Some("all") => true,
-        Some(group) => host.groups.iter().any(|its| its == group),
-        None => fits(term, host.name),
+/// Words that mean hosts, ready to be compared with many hosts: names and groups are looked up.
+#[derive(Debug, Default)]
+pub(crate) struct Meant<'a> {
+    /// Each word, with its place among the words.
+    names: HashMap<&'a str, usize>,
+    /// The same without the `@`.
+    groups: HashMap<&'a str, usize>,
+    globs: Vec<(&'a str, usize)>,
+}
+
+impl<'a> Meant<'a> {
+    pub(crate) fn of(terms: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut meant = Self::default();
+        for (at, term) in terms.into_iter().enumerate() {
+            match term.strip_prefix('@') {
+                Some(group) => drop(meant.groups.insert(group, at)),
+                None if is_open(term) => meant.globs.push((term, at)),
+                None => drop(meant.names.insert(term, at)),
+            }
+        }
+        meant
+    }
+
+    /// Returns whether one of the words means this host.
+    pub(crate) fn is(&self, host: &Choice<'_>) -> bool {
+        let mut is_meant = false;
+        self.meet(host, |_| is_meant = true);
+        is_meant
+    }
+
+    /// Calls a function with the place of each word that means this host.
+    fn meet(&self, host: &Choice<'_>, mut hear: impl FnMut(usize)) {
+        let groups = ["all"].into_iter();
+        let groups = groups.chain(host.groups.iter().map(String::as_str));
+        let groups = groups.filter_map(|group| self.groups.get(group));
+        groups
+            .chain(self.names.get(host.name))
+            .for_each(|at| hear(*at));
+        let letters = match self.globs.is_empty() {
+            true => None,
+            false => Letters::of(host.name),
+        };
+        if let Some(letters) = letters {
+            let globs = self.globs.iter().filter(|(glob, _)| letters.fit(glob));
+            globs.for_each(|(_, at)| hear(*at));
+        }
     }
 }
 
-/// The words that name hosts: one text with commas, or a list of texts.
-fn terms(wanted: &Value) -> Result<Vec<&str>, String> {
+/// The words of `host`.
+struct Terms<'a> {
+    /// Each of them once, in their order.
+    distinct: Vec<&'a str>,
+    /// There is one word, and it is written once.
+    is_single: bool,
+}
+
+/// Returns the words that name hosts: one text with commas, or a list of texts.
+fn terms(wanted: &Value) -> Result<Terms<'_>, String> {
     let texts: Vec<_> = match wanted {
         Value::String(text) => vec![text.as_str()],
         Value::Array(items) if items.iter().all(Value::is_string) => {
@@ -72,29 +130,53 @@ fn terms(wanted: &Value) -> Result<Vec<&str>, String> {
         _ => return Err("`host` is a text, or a list of texts".to_owned()),
     };
     let terms = texts.into_iter().flat_map(|text| text.split(','));
-    let terms: Vec<_> = terms
-        .map(str::trim)
-        .filter(|term| !term.is_empty())
-        .collect();
-    // Each is compared with the name of every host.
-    if terms.iter().any(|term| term.len() > TERM_BYTES) {
-        return Err(format!("a name in `host` has at most {TERM_BYTES} bytes"));
+    let terms = terms.map(str::trim).filter(|term| !term.is_empty());
+    let (mut distinct, mut known) = (Vec::new(), HashSet::new());
+    let (mut globs, mut glob_bytes) = (0, 0);
+    let mut count = 0;
+    for term in terms {
+        count += 1;
+        if count > TERMS {
+            return Err(format!(
+                "`host` has more than {TERMS} names: a glob or a group says more at once"
+            ));
+        }
+        if term.len() > TERM_BYTES {
+            return Err(format!("a name in `host` has at most {TERM_BYTES} bytes"));
+        }
+        if !known.insert(term) {
+            continue;
+        }
+        distinct.push(term);
+        // Each glob is compared with the name of every host.
+        if term.contains(STARS) {
+            globs += 1;
+            glob_bytes += term.len();
+        }
+        if globs > GLOBS || glob_bytes > GLOB_BYTES {
+            return Err(format!(
+                "`host` has at most {GLOBS} globs, of {GLOB_BYTES} bytes together: a group says more at once"
+            ));
+        }
     }
-    match terms.len() {
+    match count {
         0 => Err("`host` names no host".to_owned()),
-        1..=TERMS => Ok(terms),
-        _ => Err(format!(
-            "`host` has more than {TERMS} names: a glob or a group says more at once"
-        )),
+        _ => Ok(Terms {
+            distinct,
+            is_single: count == 1,
+        }),
     }
 }
 
-/// May it stand for any number of hosts?
+/// The characters that make a word a glob.
+const STARS: [char; 2] = ['*', '?'];
+
+/// Returns whether a word may mean any number of hosts.
 fn is_open(term: &str) -> bool {
-    term.starts_with('@') || term.contains(['*', '?'])
+    term.starts_with('@') || term.contains(STARS)
 }
 
-/// Does it mean hosts of a hub? What it means there, the hub says.
+/// Returns whether a word means hosts of a hub. The hub decides what the rest means there.
 fn is_within(term: &str) -> bool {
     let outer = term.split_once('/').map(|(outer, _)| outer);
     outer.is_some_and(|outer| !is_open(outer))
@@ -105,7 +187,8 @@ fn expect_usable(term: &str, hosts: &[Choice<'_>]) -> Result<(), String> {
         Some((outer, inner)) => (outer, Some(inner)),
         None => (term, None),
     };
-    match hosts.iter().find(|host| host.name == name) {
+    let found = hosts.binary_search_by_key(&name, |host| host.name);
+    match found.ok().and_then(|at| hosts.get(at)) {
         Some(host) if inner.is_some() && !host.is_hub => Err(format!(
             "host `{name}` is no hub, and has no hosts of its own"
         )),
@@ -119,13 +202,7 @@ fn expect_usable(term: &str, hosts: &[Choice<'_>]) -> Result<(), String> {
 }
 
 fn unknown(name: &str, hosts: &[Choice<'_>]) -> String {
-    let mut near: Vec<_> = hosts
-        .iter()
-        .map(|host| (distance(name, host.name), host.name))
-        .filter(|(distance, known)| *distance <= (name.len() / 3).max(2) || known.contains(name))
-        .collect();
-    near.sort_unstable();
-    let near: Vec<_> = near.iter().take(NEAR).map(|(_, name)| *name).collect();
+    let near = near(name, hosts.iter().map(|host| host.name));
     match near.is_empty() {
         true => format!("there is no host `{name}`; {}", known(hosts)),
         false => format!(
@@ -143,7 +220,7 @@ fn nothing(term: &str, hosts: &[Choice<'_>]) -> String {
     format!("{words}; {}", known(hosts))
 }
 
-/// The names that can be said: all hosts of a small fleet, else the groups.
+/// Returns the names for an error or a description: all hosts of a small fleet, else the groups.
 pub(crate) fn known(hosts: &[Choice<'_>]) -> String {
     let usable = hosts.iter().filter(|host| !host.is_disabled);
     let groups: BTreeSet<_> = usable.clone().flat_map(|host| host.groups).collect();
@@ -151,65 +228,19 @@ pub(crate) fn known(hosts: &[Choice<'_>]) -> String {
         .into_iter()
         .map(|group| format!("@{group}"))
         .collect();
-    let names = usable.map(|host| match host.is_hub {
+    let names = usable.clone().map(|host| match host.is_hub {
         true => format!("{}/…", host.name),
         false => host.name.to_owned(),
     });
-    let names: Vec<_> = names.collect();
-    let mut words = match names.len() {
+    let mut words = match usable.count() {
         0 => "there are no hosts".to_owned(),
-        1..=NAMED => format!("hosts: {}", names.join(", ")),
+        1..=NAMED => format!("hosts: {}", names.collect::<Vec<_>>().join(", ")),
         count => format!("there are {count} hosts, which remote_list_hosts names"),
     };
     if !groups.is_empty() {
         words = format!("{words}; groups: {}", groups.join(", "));
     }
     words
-}
-
-/// Does a name fit a glob? `*` is any text, `?` any letter.
-fn fits(glob: &str, name: &str) -> bool {
-    let (glob, name): (Vec<char>, Vec<char>) = (glob.chars().collect(), name.chars().collect());
-    let (mut at, mut place) = (0, 0);
-    // Where the last star stands, and where the text that it stands for ends.
-    let mut star: Option<(usize, usize)> = None;
-    while place < name.len() {
-        match glob.get(at) {
-            Some('*') => {
-                star = Some((at, place));
-                at += 1;
-            }
-            Some(letter) if *letter == '?' || *letter == name[place] => {
-                at += 1;
-                place += 1;
-            }
-            _ => match star {
-                Some((starred, end)) => {
-                    star = Some((starred, end + 1));
-                    at = starred + 1;
-                    place = end + 1;
-                }
-                None => return false,
-            },
-        }
-    }
-    glob[at..].iter().all(|letter| *letter == '*')
-}
-
-/// How many letters are to be changed, added or left out to make one of the other.
-fn distance(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.chars().take(64).collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (line, letter) in one.chars().take(64).enumerate() {
-        let mut diagonal = row[0];
-        row[0] = line + 1;
-        for (place, its) in other.iter().enumerate() {
-            let changed = diagonal + usize::from(letter != *its);
-            diagonal = row[place + 1];
-            row[place + 1] = changed.min(row[place] + 1).min(diagonal + 1);
-        }
-    }
-    row[other.len()]
 }
 
 #[cfg(test)]
@@ -292,16 +323,31 @@ mod tests {
     }
 
     #[test]
-    fn a_glob_is_matched_whole() {
-        for (glob, name, is_fit) in [
-            ("*", "", true),
-            ("a*b*c", "aXbYbc", true),
-            ("a*b*c", "aXbYb", false),
-            ("web?", "web", false),
-            ("web", "web1", false),
-            ("*1*", "web12", true),
-        ] {
-            assert_eq!(fits(glob, name), is_fit, "{glob} {name}");
+    fn what_is_compared_with_every_host_is_bounded() {
+        let globs =
+            |count: usize| json!((0..count).map(|at| format!("*{at}*")).collect::<Vec<_>>());
+        let refused =
+            "`host` has at most 64 globs, of 1024 bytes together: a group says more at once";
+        assert_eq!(chosen(&globs(GLOBS + 1)), Err(refused.to_owned()));
+        let long = |count: usize| vec![format!("{}1", "*".repeat(500)); count];
+        let mut lengthened = long(1);
+        lengthened.extend(["?".repeat(400), "*?".repeat(200)]);
+        assert_eq!(chosen(&json!(lengthened)), Err(refused.to_owned()));
+        // What a hub among the hosts is to compare counts, too.
+        let within: Vec<_> = (0..=GLOBS).map(|at| format!("far/x{at}*")).collect();
+        assert_eq!(chosen(&json!(within)), Err(refused.to_owned()));
+        // Equal words are one.
+        let web1 = Selected::Several(vec!["web1".to_owned()]);
+        assert_eq!(chosen(&json!(long(TERMS))), chosen(&json!(long(2))));
+        assert_eq!(chosen(&json!(vec!["w*1"; TERMS])), Ok(web1.clone()));
+        assert_eq!(chosen(&json!("web1,web1")), Ok(web1));
+    }
+
+    #[test]
+    fn a_wrong_name_is_found_before_any_glob_is_compared() {
+        for wanted in ["x*,wbe1", "wbe1,x*", "@nobody,wbe1"] {
+            let refused = chosen(&json!(wanted)).unwrap_err();
+            assert_eq!(refused, "there is no host `wbe1`; did you mean db1, web1?");
         }
     }
 }

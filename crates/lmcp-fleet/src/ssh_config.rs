@@ -4,8 +4,7 @@ use std::fmt::Write as _;
 
 use crate::config::is_name;
 
-/// A table for each host that the text names in full. Patterns stand for no host in particular, and are left out; so is what a
-/// `Match` line is about.
+/// Returns a table for each host that the text names in full. Patterns and the contents of `Match` blocks are left out.
 pub fn propose(text: &str) -> String {
     let mut proposed = String::new();
     let mut seen = Vec::new();
@@ -17,7 +16,7 @@ pub fn propose(text: &str) -> String {
             continue;
         }
         for alias in rest.split_whitespace().map(|alias| alias.trim_matches('"')) {
-            // What ssh would take for a pattern, or for an option, is no name of a host.
+            // A text that ssh would read as a pattern or an option is not the name of a host.
             if !is_name(alias) || seen.contains(&alias) {
                 continue;
             }
@@ -28,7 +27,7 @@ pub fn propose(text: &str) -> String {
     proposed
 }
 
-/// A keyword and what stands behind it: `Host a b`, or `Host=a`.
+/// Splits a line into a keyword and the rest: `Host a b`, or `Host=a`.
 fn split(line: &str) -> Option<(&str, &str)> {
     let line = line.trim();
     let end = line.find(|letter: char| letter.is_whitespace() || letter == '=')?;
@@ -37,7 +36,7 @@ fn split(line: &str) -> Option<(&str, &str)> {
     (!keyword.starts_with('#')).then_some((keyword, rest))
 }
 
-/// A name as a key of TOML: a dot would begin another table.
+/// Writes a name as a key of TOML: a dot would begin another table.
 fn key(name: &str) -> String {
     match name.contains('.') {
         true => format!("\"{name}\""),

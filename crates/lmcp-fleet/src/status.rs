@@ -1,4 +1,4 @@
-//! How hosts are, for people and programs to look at.
+//! The state of hosts, for people and programs.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::limits::REASON_LETTERS;
 
-/// The request that a fleet answers with how its hosts are: `{ "hosts": [HostStatus, …] }`.
+/// The request that a fleet answers with the state of its hosts: `{ "hosts": [HostStatus, …] }`.
 pub const STATUS: &str = "lmcp/hub/hosts";
 
 /// Whether a host can be used.
@@ -17,39 +17,39 @@ pub enum HostState {
     /// Nobody has tried yet.
     #[default]
     Unknown,
-    /// A way to it is open.
+    /// A way to the host is open.
     Up,
-    /// No way leads there now.
+    /// No way to the host is open.
     Down,
-    /// The configuration says that it is not used.
+    /// The host is disabled in the configuration.
     Disabled,
 }
 
-/// How one host is.
+/// The state of one host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct HostStatus {
-    /// What the configuration calls it.
+    /// The name of the host in the configuration.
     pub host: String,
-    /// Whether it can be used.
+    /// Whether the host can be used.
     pub state: HostState,
-    /// Since when, in seconds of Unix time.
+    /// The time when the host entered this state, in seconds of Unix time.
     pub since: u64,
     /// The way that is open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub via: Option<String>,
-    /// Why ways to it are not open.
+    /// The reasons why ways to the host are not open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Its groups.
+    /// The groups of the host.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<String>,
-    /// Only tools that change nothing are called there.
+    /// Only tools that change nothing are called on the host.
     #[serde(default)]
     pub read_only: bool,
 }
 
-/// The beginning of what a host or a hub says, on one line: it is shown among lines about others.
+/// Returns the beginning of a text of a host or a hub, on one line, because it is shown among lines about others.
 pub(crate) fn one_line(words: &str) -> String {
     let is_break = |letter: char| letter.is_control() || "\u{2028}\u{2029}".contains(letter);
     let letters = words.chars().map(|letter| match is_break(letter) {
@@ -60,7 +60,7 @@ pub(crate) fn one_line(words: &str) -> String {
     line.trim().to_owned()
 }
 
-/// Now, in seconds of Unix time.
+/// Returns the current time, in seconds of Unix time.
 pub(crate) fn now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_secs())

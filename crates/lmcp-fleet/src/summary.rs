@@ -1,7 +1,7 @@
 //! The answers of several hosts as one result: equal ones together, failures last. No I/O.
 //!
-//! Of an answer no more is kept than the result can show, from the moment it comes: hosts may answer much more, and the last of
-//! them much later.
+//! As soon as an answer arrives, only the part that the result can show is kept: hosts may send much more, and the last of
+//! them may answer much later.
 
 use std::{collections::HashSet, fmt::Write as _, io};
 
@@ -12,13 +12,13 @@ use serde_json::{Value, json};
 
 use crate::{
     answer,
-    host::Failed,
+    failed::Failed,
     limits::{LEAST_PART, STRUCTURED_BYTES, TEXT_BYTES},
     path::Kind,
     words::quote,
 };
 
-/// What one of several hosts answered.
+/// The answer of one of several hosts.
 #[derive(Debug)]
 pub(crate) struct Part {
     pub(crate) host: String,
@@ -27,15 +27,15 @@ pub(crate) struct Part {
     pub(crate) seconds: f64,
 }
 
-/// A result, as far as it is shown.
+/// A result, reduced to the part that is shown.
 #[derive(Debug)]
 pub(crate) struct Said {
     is_error: bool,
-    /// Two results with the same key say the same, whatever time and memory they took.
+    /// Two results with the same key have the same content, apart from time and memory.
     key: Key,
-    /// The beginning of its text; nothing, if another host has said the same before.
+    /// The beginning of its text; empty if another host has sent the same text before.
     text: String,
-    /// All of its text, in bytes.
+    /// The length of its whole text, in bytes.
     length: usize,
     structured: Structured,
     _counted: Option<Reservation>,
@@ -47,13 +47,13 @@ enum Structured {
     /// The host sent none.
     None(Value),
     Shown(Value),
-    /// It has so many bytes, more than its part.
+    /// The structured part has this many bytes, which is more than its share.
     LeftOut(usize),
 }
 
 type Key = [u8; 32];
 
-/// Hosts that answered the same.
+/// Hosts with the same answer.
 struct Group<'a> {
     key: Key,
     hosts: Vec<&'a str>,
@@ -62,10 +62,10 @@ struct Group<'a> {
 }
 
 impl Said {
-    /// Keeps what is shown of the result of one of so many hosts.
+    /// Keeps the part of a result that is shown, for one of `hosts` hosts.
     ///
     /// # Errors
-    /// Even that does not fit the memory of its caller.
+    /// Even this part does not fit the memory of its caller.
     pub(crate) fn of(
         result: CallToolResult,
         hosts: usize,
@@ -117,12 +117,12 @@ impl Said {
     }
 }
 
-/// Which answers were heard: of those that say the same, one text is enough.
+/// The keys of the answers that have arrived: of equal answers, one text is enough.
 #[derive(Default)]
 pub(crate) struct Heard(HashSet<Key>);
 
 impl Heard {
-    /// Lets go of the text of an answer that another host has given before.
+    /// Drops the text of an answer if another host has sent the same before.
     pub(crate) fn hear(&mut self, part: &mut Part) {
         if let Ok(said) = &mut part.result
             && !self.0.insert(said.key)
@@ -139,13 +139,13 @@ impl Heard {
     }
 }
 
-/// One result of all of them. It is an error only if no host did what it was asked for.
+/// Puts all answers into one result. It is an error only if no host succeeded.
 pub(crate) fn summary(parts: Vec<Part>) -> CallToolResult {
     let failed = parts.iter().filter(|part| !is_good(part)).count();
     let good = parts.len() - failed;
     let mut result = CallToolResult::new(vec![Content::text(text(&parts, good))]);
     result.is_error = good == 0;
-    // A client that is not sent structured results of single hosts is sent none of several.
+    // If every single host sent no structured result, the summary has none either.
     let mut answered = parts
         .iter()
         .filter_map(|part| part.result.as_ref().ok())
@@ -244,7 +244,7 @@ fn text(parts: &[Part], good: usize) -> String {
     out
 }
 
-/// The first bytes of a text, up to the end of a letter.
+/// Returns the first bytes of a text, up to the end of a letter.
 pub(crate) fn cut(text: &str, most: usize) -> &str {
     let end = (0..=most.min(text.len()))
         .rev()
@@ -252,7 +252,7 @@ pub(crate) fn cut(text: &str, most: usize) -> &str {
     text.get(..end.unwrap_or_default()).unwrap_or_default()
 }
 
-/// The beginning of the texts of a result, with a word for each other thing in it, and how long all of them are.
+/// Returns the beginning of the texts of a result, with a word for each other block, and the length of all texts.
 fn words(result: &CallToolResult) -> (String, usize) {
     let (mut text, mut length) = (String::new(), 0);
     for (place, block) in blocks(result).enumerate() {
@@ -287,7 +287,7 @@ fn key(result: &CallToolResult) -> Key {
                     0 => block.split_once('\n').unwrap_or((block, "")),
                     _ => ("", block),
                 };
-                // Without the time in the first line: `exit code 0, 0.1 s`.
+                // Leaves out the time in the first line: `exit code 0, 0.1 s`.
                 for part in head.split(", ").filter(|part| !is_seconds(part)) {
                     feed_text(&mut context, part);
                 }
@@ -298,7 +298,7 @@ fn key(result: &CallToolResult) -> Key {
     finished(context)
 }
 
-/// Adds a value to a digest, without what is measured, wherever that stands in it.
+/// Adds a value to a digest, without members that are measured, at any depth.
 fn feed(context: &mut Context, value: &Value) {
     match value {
         Value::Object(members) => {
@@ -325,7 +325,7 @@ fn feed(context: &mut Context, value: &Value) {
     }
 }
 
-/// Its length keeps a text apart from what follows.
+/// The length separates a text from the next one.
 fn feed_text(context: &mut Context, text: &str) {
     context.update(b"\"");
     context.update(&text.len().to_le_bytes());
@@ -344,7 +344,7 @@ fn finished(context: Context) -> Key {
     key
 }
 
-/// How long a value is as JSON. Nothing of it is copied.
+/// Returns the length of a value as JSON, without a copy of it.
 fn written(value: &Value) -> usize {
     struct Count(usize);
     impl io::Write for Count {
@@ -363,7 +363,7 @@ fn written(value: &Value) -> usize {
     count.0
 }
 
-/// Hosts that have been down for another time are down all the same.
+/// Removes digits: two hosts that have been down for different times are still equal answers.
 fn without_digits(text: &str) -> String {
     text.chars()
         .filter(|letter| !letter.is_ascii_digit())
@@ -375,7 +375,7 @@ fn is_seconds(text: &str) -> bool {
     number.is_some_and(|number| number.parse::<f64>().is_ok())
 }
 
-/// Members of results that are measured, and differ each time.
+/// Members of results that are measured, and differ in each run.
 const MEASURED: [&str; 4] = ["cpu_ms", "duration_ms", "mtime", "peak_memory_bytes"];
 
 #[cfg(test)]
@@ -498,6 +498,9 @@ mod tests {
             "\x1b(B",
             "\u{9b}0m",
             "\u{8}",
+            "\u{300}",
+            "\u{20dd}\u{e3a}",
+            "\u{1ab0}\u{200b}\u{1e2ae}",
         ] {
             for line in ["== b", "[b via http]"] {
                 let forged = format!("ok\n{before}{line}");
@@ -511,6 +514,7 @@ mod tests {
                 let seen: String = text
                     .chars()
                     .filter(|letter| *letter == '\n' || !is_hidden(*letter))
+                    .filter(|letter| letter.is_ascii() || *letter == '\u{fffd}')
                     .collect();
                 let ours: Vec<_> = seen.lines().filter(|line| line.starts_with(OURS)).collect();
                 let expected = ["== a", "== no answer: b", "== 1 of 2 hosts did it"];

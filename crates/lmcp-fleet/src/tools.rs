@@ -1,4 +1,4 @@
-//! A tool of a host becomes one of the fleet: the same arguments, and which hosts. No I/O.
+//! Turns a tool of a host into a tool of the fleet: the same arguments, and the argument for the hosts. No I/O.
 
 use lmcp_wire::{Tool, ToolAnnotations, order::ORDER};
 use serde_json::{Value, json};
@@ -22,16 +22,17 @@ pub(crate) const LOCAL: [&str; 13] = [
     "systeminfo",
 ];
 
-/// What names of remote tools begin with.
+/// The beginning of the names of remote tools.
 pub(crate) const PREFIX: &str = "remote_";
 
-/// The tool that tells of hosts.
+/// The tool that lists hosts.
 pub(crate) const LIST_HOSTS: &str = "remote_list_hosts";
 
 /// The tool that copies from host to host.
 pub(crate) const COPY: &str = "remote_copy";
 
-/// The remote form of a local tool. What several hosts return has another form than what one does, so the output has no schema.
+/// Returns the remote form of a local tool. The results of several hosts have another form than that of one host, so the
+/// tool has no output schema.
 pub(crate) fn remote(local: &Tool, known: &str) -> Tool {
     let mut tool = local.clone();
     tool.name = format!("{PREFIX}{}", local.name);
@@ -68,7 +69,7 @@ pub(crate) fn remote(local: &Tool, known: &str) -> Tool {
     tool
 }
 
-/// The names of the arguments of a schema, in the order in which models read them.
+/// Returns the names of the arguments of a schema, in the order for models.
 fn order(schema: &Value) -> Vec<String> {
     let listed = schema[ORDER].as_array().into_iter().flatten();
     let mut names: Vec<_> = listed
@@ -88,7 +89,8 @@ fn add(schema: &mut Value, name: &str, property: Value) {
     schema["properties"][name] = property;
 }
 
-/// A text and no list of allowed names: that would refuse lists, globs and groups.
+/// Returns the schema of `host`: a text without a list of allowed names, because such a list would refuse lists, globs and
+/// groups.
 fn host(known: &str) -> Value {
     json!({
         "type": "string",
@@ -97,7 +99,7 @@ fn host(known: &str) -> Value {
     })
 }
 
-/// The tool that tells of hosts.
+/// Returns the tool that lists hosts.
 pub(crate) fn list_hosts(known: &str) -> Tool {
     let schema = json!({
         "type": "object",
@@ -123,7 +125,7 @@ pub(crate) fn list_hosts(known: &str) -> Tool {
     tool
 }
 
-/// The tool that copies from host to host.
+/// Returns the tool that copies from host to host.
 pub(crate) fn copy(known: &str) -> Tool {
     let schema = json!({
         "type": "object",
@@ -160,7 +162,7 @@ pub(crate) fn copy(known: &str) -> Tool {
     tool
 }
 
-/// Does the tool say that it changes nothing?
+/// Returns whether the tool says that it changes nothing.
 pub(crate) fn is_read_only(tool: &Tool) -> bool {
     let hints = tool.annotations.as_ref();
     hints.and_then(|hints| hints.read_only_hint) == Some(true)

@@ -1,24 +1,25 @@
-//! Words of hosts among lines of ours, which they must not look like. No I/O.
+//! Words of hosts among our own lines: they must not look like our lines. No I/O.
 
 use lmcp_wire::hidden::is_hidden;
+use unicode_width::UnicodeWidthChar as _;
 
-/// Writes what a host said. A line of it that could be one of ours is told from them by a space before it, also where characters
-/// that nobody sees stand before it.
+/// Writes the text of a host. A space marks each line that could be one of ours, also if invisible characters or marks
+/// without a width stand before it.
 pub(crate) fn quote(said: &str, out: &mut String) {
-    // Not at `\n` alone: people and models see other line ends as such, too.
+    // Line ends other than `\n` count, because people and models see them as line ends, too.
     let mut is_start = true;
     for letter in said.chars().map(still) {
         if is_start && OURS.contains(&letter) {
             out.push(' ');
         }
         out.push(letter);
-        let is_unseen = is_hidden(letter) && !letter.is_whitespace();
+        let is_unseen = is_hidden(letter) && !letter.is_whitespace() || letter.width() == Some(0);
         is_start = ENDS.contains(&letter) || is_start && is_unseen;
     }
     out.push('\n');
 }
 
-/// Each line of what a host says of itself, behind the name of the host.
+/// Returns each line of a host's text, after the name of the host.
 pub(crate) fn marked(host: &str, said: &str) -> String {
     let lines = said.split(ENDS).filter(|line| !line.is_empty());
     let lines =
@@ -26,7 +27,7 @@ pub(crate) fn marked(host: &str, said: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// A character that moves nothing: one that drives a terminal, or turns the order of letters around, is replaced.
+/// Replaces a character that controls a terminal or changes the direction of text.
 fn still(letter: char) -> char {
     let turns = matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let drives = letter.is_control() && letter != '\t' && !ENDS.contains(&letter);
@@ -36,10 +37,10 @@ fn still(letter: char) -> char {
     }
 }
 
-/// What lines of ours begin with.
+/// The first characters of our own lines.
 pub(crate) const OURS: [char; 2] = ['=', '['];
 
-/// What ends a line, for some who read it.
+/// The characters that end a line for some readers.
 pub(crate) const ENDS: [char; 7] = [
     '\n', '\r', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}',
 ];

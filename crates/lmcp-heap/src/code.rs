@@ -1,4 +1,4 @@
-//! Where this program's code is mapped, and how its pages are let go of.
+//! Finds where this program's code is mapped, and frees its pages.
 
 use std::{
     ffi::{c_int, c_void},
@@ -9,7 +9,7 @@ use std::{
 const DONT_NEED: c_int = 4;
 
 #[expect(unsafe_code, reason = "there is no other way to name a function of C")]
-// SAFETY: this is how the C library declares it.
+// SAFETY: the C library declares the function like this.
 unsafe extern "C" {
     fn madvise(address: *mut c_void, length: usize, advice: c_int) -> c_int;
 }
@@ -24,15 +24,16 @@ pub(crate) fn let_go() {
     };
     let here = let_go as fn() as usize;
     for part in unwritten(&maps, here) {
-        // SAFETY: it is a part of a file that nobody can have written to. The system reads the same bytes again when they are
-        // needed, at the same addresses.
+        // SAFETY: the range is a part of a file that nobody can have written to. When the bytes are needed, the system reads
+        // the same ones again, at the same addresses.
         let _ = unsafe { madvise(part.start as *mut c_void, part.len(), DONT_NEED) };
     }
 }
 
-/// The mapping that holds this address, and those of the same file below it, if they are of a file and nobody can write to them.
+/// Returns the mapping that contains this address, and those of the same file below it, if they belong to a file and nobody can
+/// write to them.
 ///
-/// Linkers put constants below the code. What is above it may have been written to before it was closed to writers.
+/// Linkers put constants below the code. A mapping above the code may have been written to before it was closed to writers.
 fn unwritten(maps: &str, address: usize) -> Vec<Range<usize>> {
     let mut found: Vec<(&str, Range<usize>)> = Vec::new();
     for line in maps.lines() {
@@ -89,7 +90,7 @@ mod tests {
         assert_eq!(unwritten("nonsense\n1-2\n", 1), []);
     }
 
-    /// Constants that nothing else reads, many times as large as what the system maps around a page that is touched.
+    /// Constants that no other code reads, many times as large as the part that the system maps around a touched page.
     static CONSTANTS: [u8; 4 << 20] = [7; 4 << 20];
 
     #[test]
@@ -103,9 +104,9 @@ mod tests {
         assert!(is_mapped(middle), "the page was read again");
     }
 
-    /// Whether this process has the page of this byte in memory, as `/proc/self/pagemap` says.
+    /// Whether this process has the page of this byte in memory, by `/proc/self/pagemap`.
     ///
-    /// Counts of all pages would not do: other tests of this program run at the same time and touch theirs.
+    /// The number of all pages would not do: other tests of this program run at the same time and touch their pages.
     fn is_mapped(byte: &u8) -> bool {
         use std::os::unix::fs::FileExt as _;
         let page = std::ptr::from_ref(byte).addr() as u64 / rustix::param::page_size() as u64;

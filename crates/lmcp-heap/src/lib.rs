@@ -1,10 +1,10 @@
-//! Gives memory back to the system: what was freed, and code that has run for the last time.
+//! Gives memory back to the system: freed memory, and the pages of code that will not run again soon.
 //!
 //! glibc keeps freed memory for later. A server that has held much for its callers then stays as large as it ever was, and
-//! holds twice its budget once callers want memory of another kind: short answers first, say, then long messages. glibc has a
-//! function that gives back every page without a living byte, and one that changes its settings. Linux has one that lets go of
-//! pages. Rust can only call them by declaring them, and the word for that is `unsafe`; so they stand here, alone, and all other
-//! crates forbid the word.
+//! holds twice its budget once callers want memory of another kind: short answers first, for example, then long messages. glibc
+//! has a function that gives back every page without a living byte, and one that changes its settings. Linux has one that frees
+//! pages. Rust can call them only through declarations that need `unsafe`. They are in this crate alone; all other crates
+//! forbid `unsafe`.
 
 #[cfg(target_os = "linux")]
 mod code;
@@ -14,7 +14,7 @@ mod code;
 mod glibc {
     use std::ffi::c_int;
 
-    // SAFETY: this is how glibc declares them. Neither has conditions, and threads may call both at any time.
+    // SAFETY: glibc declares them like this. Neither has conditions, and threads may call both at any time.
     unsafe extern "C" {
         pub(super) safe fn malloc_trim(pad: usize) -> c_int;
         pub(super) safe fn mallopt(setting: c_int, value: c_int) -> c_int;
@@ -24,8 +24,9 @@ mod glibc {
     pub(super) const ARENA_MAX: c_int = -8;
 }
 
-/// Makes the allocator keep less of what is freed: all threads share one heap, and pieces of 128 KiB and more are taken from
-/// the system, and given back, one by one. A program says so at its start, before it has a second thread: heaps that exist stay.
+/// Makes the allocator keep less freed memory: all threads share one heap, and pieces of 128 KiB and more are taken from the
+/// system, and given back, one by one. A program calls this at its start, before it has a second thread, because existing heaps
+/// stay.
 ///
 /// On other C libraries and systems this does nothing.
 pub fn keep_little() {
@@ -36,18 +37,18 @@ pub fn keep_little() {
     }
 }
 
-/// Gives every page of the heap back to the system that holds nothing alive. It takes about a millisecond for some ten
-/// megabytes, so it is for those who know that much was freed.
+/// Gives every page of the heap back to the system that contains no living byte. This takes about a millisecond for some ten
+/// megabytes, so call it only when much was freed.
 ///
-/// Other C libraries and systems do so by themselves, or cannot; there this does nothing.
+/// Other C libraries and systems do this themselves, or cannot; there the function does nothing.
 pub fn give_back() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     glibc::malloc_trim(0);
 }
 
-/// Lets go of all code of this program that has been used so far. What runs again is mapped again, from the file of the
-/// program, which costs it some ten microseconds; what ran at the start alone is gone from memory. So it is for servers that
-/// have started and wait.
+/// Frees the pages of all code of this program that has been used so far. Code that runs again is mapped again from the file of
+/// the program, which costs some ten microseconds; code that runs only at the start is gone from memory. So it is for servers
+/// that have started and wait.
 ///
 /// On other systems than Linux this does nothing.
 pub fn let_go_of_code() {
@@ -57,7 +58,7 @@ pub fn let_go_of_code() {
 
 #[cfg(all(test, target_os = "linux", target_env = "gnu"))]
 mod tests {
-    /// The memory of this process that the system has set aside, in pages.
+    /// Returns the memory of this process that the system has set aside, in pages.
     fn resident() -> usize {
         let numbers = std::fs::read_to_string("/proc/self/statm").expect("it is Linux");
         let resident = numbers.split(' ').nth(1);
@@ -68,7 +69,7 @@ mod tests {
 
     #[test]
     fn what_was_freed_between_living_pieces_goes_back_to_the_system() {
-        // Pieces below the size that glibc gets from the system one by one.
+        // Pieces that are smaller than those that glibc takes from the system one by one.
         let mut pieces: Vec<_> = (0..1000).map(|_| vec![1_u8; 64 << 10]).collect();
         let full = resident();
         let mut number = 0;

@@ -12,18 +12,21 @@ use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 use http_body::{Frame, SizeHint};
 use lmcp_core::{Message, MessageKind, Messages, transport::connections::Busy};
-use lmcp_wire::{RpcError, error, header as wire};
+use lmcp_wire::{RpcError, error};
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
-use crate::{headers::Accept, legacy_sse::Lines, session::Leaving, stream::Reader};
+use crate::{
+    event::Event,
+    headers::{Accept, Refusal, SESSION_ID},
+    legacy_sse::streams::Lines,
+    session::Leaving,
+    stream::Reader,
+};
 
-/// A request that cannot be read at all, and the status of its answer.
-pub(crate) type Refusal = (StatusCode, RpcError);
-
-/// An answer, or the way to it.
+/// An answer, or the future of one.
 pub(crate) enum Answer {
     Now(Response<Body>),
-    /// In a box, as all that is rare: a connection keeps room for whatever its requests may wait for.
+    /// In a box, as all rare answers are: a connection keeps room for everything that its requests may wait for.
     Later(Later),
 }
 
@@ -43,11 +46,11 @@ impl Answer {
     }
 }
 
-/// An answer that is waited for.
+/// The future of an answer.
 pub(crate) type Later = Pin<Box<dyn Future<Output = Response<Body>> + Send>>;
 
-/// The answer to a call, after its first turn: plain JSON if the response came; else a stream, as soon as something else
-/// comes or it takes long.
+/// Answers a call after its first turn: with plain JSON if the response is there, else with a stream as soon as another message
+/// comes or the call takes long.
 pub(crate) fn first_turn(
     mut messages: Messages,
     accept: Accept,
@@ -60,7 +63,7 @@ pub(crate) fn first_turn(
             Answer::Now(events(Body::events(Some(message), messages, keep_alive)))
         }
         Poll::Ready(None) => Answer::Now(empty(StatusCode::INTERNAL_SERVER_ERROR)),
-        // A client that takes no events is told the response and nothing else.
+        // A client that takes no events gets the response only.
         Poll::Ready(Some(_)) | Poll::Pending if !accept.events => {
             Answer::Later(Box::pin(async move {
                 let message = messages.response().await;
@@ -78,12 +81,12 @@ async fn later_turns(mut messages: Messages, keep_alive: Duration) -> Response<B
         Ok(Some(message)) if message.is_response() => response(message),
         Ok(None) => empty(StatusCode::INTERNAL_SERVER_ERROR),
         Ok(first) => events(Body::events(first, messages, keep_alive)),
-        // Silence for so long that the client should see something.
+        // The call has been silent for so long that the client should get a sign.
         Err(_) => events(Body::events(None, messages, keep_alive)),
     }
 }
 
-/// A response as plain JSON, with the status that belongs to it.
+/// Makes a response of plain JSON, with the status for its error code.
 fn response(message: Message) -> Response<Body> {
     let status = match message.kind() {
         MessageKind::Error(code) => status(code),
@@ -92,7 +95,7 @@ fn response(message: Message) -> Response<Body> {
     json(status, message)
 }
 
-/// The statuses that the specification fixes, and 400 for what else the client did wrong.
+/// Returns the status that the specification fixes, and 400 for other mistakes of the client.
 pub(crate) fn status(code: i64) -> StatusCode {
     match code {
         error::METHOD_NOT_FOUND => StatusCode::NOT_FOUND,
@@ -102,7 +105,7 @@ pub(crate) fn status(code: i64) -> StatusCode {
         | error::HEADER_MISMATCH
         | error::MISSING_CLIENT_CAPABILITY
         | error::UNSUPPORTED_VERSION => StatusCode::BAD_REQUEST,
-        // The answer to a request that was understood: clients give up on 5xx without reading it.
+        // The request was understood. Clients give up on 5xx without reading the answer.
         _ => StatusCode::OK,
     }
 }
@@ -122,7 +125,14 @@ pub(crate) fn whole_json(json: impl Into<Bytes>) -> Response<Body> {
     response
 }
 
-/// A whole answer as the only event of a stream, for a client that takes nothing else.
+/// Makes a response of plain JSON out of pieces, which are not copied: what is counted for each stays counted until it is written.
+pub(crate) fn json_pieces(pieces: VecDeque<Bytes>) -> Response<Body> {
+    let mut response = whole_json("");
+    *response.body_mut() = Body(Inner::Pieces(pieces));
+    response
+}
+
+/// Turns a whole answer into the only event of a stream, for a client that takes events only.
 pub(crate) fn as_events(response: Response<Body>) -> Response<Body> {
     let (parts, body) = response.into_parts();
     let mut response = events(body.into_events());
@@ -131,8 +141,6 @@ pub(crate) fn as_events(response: Response<Body>) -> Response<Body> {
     }
     response
 }
-
-pub(crate) const SESSION_ID: HeaderName = HeaderName::from_static(wire::SESSION_ID);
 
 pub(crate) fn events(body: Body) -> Response<Body> {
     let mut response = Response::new(body);
@@ -149,15 +157,29 @@ pub(crate) fn events(body: Body) -> Response<Body> {
     response
 }
 
-/// A JSON-RPC error that belongs to no request.
+/// Makes the answer to a request whose id is not known: a JSON-RPC error without an id.
 pub(crate) fn refuse(status: StatusCode, error: &RpcError) -> Response<Body> {
     json(status, Message::error(None, error))
 }
 
-/// The same to a request whose body is not read to its end: nothing can follow it.
+/// Closes the connection after an answer: a body that is not read to its end leaves no room for another request.
 pub(crate) fn close(response: &mut Response<Body>) {
     let close = HeaderValue::from_static("close");
     response.headers_mut().insert(header::CONNECTION, close);
+}
+
+/// The answer to a POST that is not even a request.
+pub(crate) fn refused((status, error): &Refusal) -> Response<Body> {
+    let mut response = refuse(*status, error);
+    match *status {
+        StatusCode::PAYLOAD_TOO_LARGE | StatusCode::REQUEST_TIMEOUT => close(&mut response),
+        StatusCode::SERVICE_UNAVAILABLE => {
+            let soon = HeaderValue::from_static("1");
+            response.headers_mut().insert(header::RETRY_AFTER, soon);
+        }
+        _ => {}
+    }
+    response
 }
 
 pub(crate) fn empty(status: StatusCode) -> Response<Body> {
@@ -174,13 +196,13 @@ pub(crate) fn not_allowed(words: &'static str) -> Response<Body> {
     response
 }
 
-/// After this time. Who wants no limit may say so with a time that never comes.
+/// Returns the time after this duration. A duration that is too long for the clock means no limit.
 pub(crate) fn after(time: Duration) -> Instant {
     let now = Instant::now();
     now.checked_add(time).unwrap_or_else(|| now + NEVER)
 }
 
-/// A year: no stream lives that long.
+/// A year. No stream lives so long.
 const NEVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// The body of an answer.
@@ -188,9 +210,10 @@ pub struct Body(Inner);
 
 enum Inner {
     Whole(Bytes),
-    /// Of a large answer as the only event of a stream: it is not copied, and its memory stays counted.
+    /// Large answers in one array, or a large answer as the only event of a stream. They are not copied, and their memory stays
+    /// counted.
     Pieces(VecDeque<Bytes>),
-    /// In a box: an answer of one buffer, which nearly all are, is moved around without the room for it.
+    /// In a box, because nearly all answers are one buffer, which is moved around without room for this.
     Events(Box<Events>),
 }
 
@@ -205,26 +228,27 @@ struct Events {
     _busy: Option<Busy>,
 }
 
-/// Where events come from.
+/// The source of the events.
 enum Feed {
-    /// The work itself: dropping it, because the client has gone, stops the work.
+    /// The work itself. If the client is gone, this is dropped, and the work stops.
     Work(Box<Work>),
     /// The stream of a call that runs elsewhere.
     Log(Reader),
-    /// The stream of a session, and what goes onto it. A box, because there may be many that are hardly ever looked at.
+    /// The stream of a session, and the changes that go onto it. In a box, because there may be many that are hardly ever
+    /// polled.
     Standing(Box<Standing>),
-    /// A connection that speaks in lines (HTTP+SSE).
+    /// A connection that carries lines (HTTP+SSE).
     Lines(Lines),
 }
 
 /// A call that goes on.
 struct Work {
-    /// What made it a stream, and must go first.
+    /// The message that made the answer a stream. It is sent first.
     first: Option<Message>,
     replies: Messages,
 }
 
-/// The stream of a session, and the news that go onto it. Dropped in this order: the reader first.
+/// The stream of a session, and the changes that go onto it. The fields are dropped in this order: the reader first.
 pub(crate) struct Standing {
     pub(crate) reader: Reader,
     pub(crate) news: Messages,
@@ -236,7 +260,7 @@ impl Body {
         Self(Inner::Whole(bytes.into()))
     }
 
-    /// Is it a stream, which may stay open?
+    /// Whether the body is a stream, which may stay open.
     pub(crate) fn is_stream(&self) -> bool {
         matches!(self.0, Inner::Events(_))
     }
@@ -248,21 +272,27 @@ impl Body {
         }
     }
 
-    /// The same answer for a client that takes nothing but events.
+    /// Makes the same answer for a client that takes events only, once.
     pub(crate) fn into_events(self) -> Self {
         match self.0 {
             Inner::Whole(json) => {
                 let mut pieces = VecDeque::new();
-                let first = Event::new(b"data: ", json).first(&mut pieces);
+                let first = Event::new(Event::AROUND[0], json).first(&mut pieces);
                 pieces.push_front(first);
                 Self(Inner::Pieces(pieces))
             }
-            Inner::Pieces(_) | Inner::Events(_) => self,
+            Inner::Pieces(mut pieces) => {
+                let [before, after] = Event::AROUND;
+                pieces.push_front(Bytes::from_static(before));
+                pieces.push_back(Bytes::from_static(after));
+                Self(Inner::Pieces(pieces))
+            }
+            Inner::Events(_) => self,
         }
     }
 
     pub(crate) fn events(first: Option<Message>, replies: Messages, keep_alive: Duration) -> Self {
-        // A stream that begins because of silence breaks the silence at once.
+        // If the stream began because of silence, a sign is sent at once.
         let wait = if first.is_some() {
             keep_alive
         } else {
@@ -277,7 +307,7 @@ impl Body {
         Self::from_feed(Feed::Log(reader), Duration::ZERO, keep_alive)
     }
 
-    /// The stream of a session, fed by its news.
+    /// The stream of a session, which sends its changes.
     pub(crate) fn standing(standing: Standing, keep_alive: Duration) -> Self {
         let feed = Feed::Standing(Box::new(standing));
         Self::from_feed(feed, Duration::ZERO, keep_alive)
@@ -371,7 +401,7 @@ impl Events {
 }
 
 impl Feed {
-    /// The next event, and whether it is the last.
+    /// Returns the next event, and whether it is the last.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<(Event, bool)>> {
         match self {
             Self::Work(work) => {
@@ -401,42 +431,6 @@ impl Feed {
                         None => return Poll::Ready(None),
                     }
                 }
-            }
-        }
-    }
-}
-
-/// One event of a stream.
-pub(crate) enum Event {
-    /// In one piece.
-    Whole(Bytes),
-    /// A large message between what is before it and the end of the event. It is not copied, and its memory stays counted
-    /// until it is written.
-    Pieces(Bytes, Bytes),
-}
-
-/// Up to this size it is cheaper to copy a message than to write it in pieces.
-const SMALL: usize = 4096;
-
-const END: &[u8] = b"\n\n";
-
-impl Event {
-    /// A message, with what stands before it.
-    pub(crate) fn new(before: &[u8], json: Bytes) -> Self {
-        if json.len() > SMALL {
-            Self::Pieces(Bytes::copy_from_slice(before), json)
-        } else {
-            Self::Whole([before, &*json, END].concat().into())
-        }
-    }
-
-    /// The first piece; the others are put where they wait.
-    fn first(self, rest: &mut VecDeque<Bytes>) -> Bytes {
-        match self {
-            Self::Whole(event) => event,
-            Self::Pieces(before, json) => {
-                rest.extend([json, Bytes::from_static(END)]);
-                before
             }
         }
     }

@@ -1,4 +1,4 @@
-//! HTTP on a port of its own: where it listens, and who may call there.
+//! HTTP on its own port: the address where it listens, and the checks of who may call there.
 
 use std::{net::SocketAddr, pin::Pin, sync::Arc};
 
@@ -6,7 +6,7 @@ use http::HeaderMap;
 use lmcp_core::{Authenticate, Authenticator, Error, Service};
 use tokio::net::{TcpListener, ToSocketAddrs};
 
-use crate::{headers::Guard, service::Settings, who::Who};
+use crate::{headers::Guard, shared::Settings, who::Who};
 
 /// Listens for HTTP on an address of this machine, and serves MCP there at the path `/mcp`. The result is a transport: see [`Http`].
 ///
@@ -19,8 +19,8 @@ pub async fn bind(address: impl ToSocketAddrs + std::fmt::Debug) -> Result<Http,
         Ok(listener) => listener,
         Err(err) => return Err(Error::io(failed, err)),
     };
-    // As many connections may wait to be accepted as the kernel allows. With the usual 128 a flood from one client fills the
-    // queue, and others wait for their own kernel's next attempt, seconds later.
+    // As many connections may wait to be accepted as the kernel allows. With the usual 128, a flood from one client fills the
+    // queue, and other clients wait seconds for the next attempt of their own kernel.
     let _ = rustix::net::listen(&listener, i32::MAX);
     let local = listener
         .local_addr()
@@ -201,9 +201,9 @@ impl Http {
         self
     }
 
-    /// Sets who decides on the sender of a request, where the name of [`identify`](Self::identify) is not enough: an [`Authenticate`] gives
-    /// the sender a role, scopes and claims, answers with a challenge of its own, and may ask another machine first. A request is
-    /// not looked at before that, except for its path, and nothing of its body is read.
+    /// Sets an [`Authenticate`] that decides who sent a request, where the name of [`identify`](Self::identify) is not enough:
+    /// it gives the sender a role, scopes and claims, answers with a challenge of its own, and may ask another machine first.
+    /// Before its decision, lmcp looks only at the path of a request, and reads nothing of the body.
     ///
     /// ```no_run
     /// # use lmcp::{Caller, Challenge, Principal};

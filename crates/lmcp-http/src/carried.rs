@@ -1,4 +1,4 @@
-//! What middleware around a mounted service put among the extensions of a request, on its way to handlers.
+//! The extensions that middleware adds to a request of a mounted service, on their way to handlers.
 
 use std::{
     any::{Any, TypeId},
@@ -7,7 +7,7 @@ use std::{
 
 use http::Extensions;
 
-/// A type of values that handlers find among them.
+/// A type of values that handlers can find among the extensions.
 #[derive(Clone, Copy)]
 pub(crate) struct Carry {
     of: TypeId,
@@ -23,14 +23,15 @@ impl Carry {
     }
 }
 
-/// The extensions of one request, and the types that are found in them.
+/// The extensions of one request, and the types that handlers can find in them.
 pub(crate) struct Carried {
     pub(crate) extensions: Extensions,
     pub(crate) carries: Arc<[Carry]>,
 }
 
 impl Carried {
-    /// They cannot be looked through, and are asked for one type at a time; all together they are a value, too.
+    /// Finds a value by its type. The extensions cannot be listed, so only the types in `carries` can be found. The extensions
+    /// as a whole are a value, too.
     pub(crate) fn find(&self, of: TypeId) -> Option<&(dyn Any + Send + Sync)> {
         if of == TypeId::of::<Extensions>() {
             return Some(&self.extensions);

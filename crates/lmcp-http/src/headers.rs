@@ -1,7 +1,7 @@
-//! The header fields that a request is judged by, and all of them as the engine looks at them.
+//! The header fields that decide whether a request is served, and all fields in the form that the engine reads.
 //!
-//! A web page can make a browser send requests to `127.0.0.1`, under a name of its own that resolves there (DNS
-//! rebinding). Such a request names that page in `Host` and `Origin`, so both must be ones we know.
+//! A web page can make a browser send requests to `127.0.0.1`, under a name of its own that resolves there (DNS rebinding).
+//! Such a request names the page in `Host` and `Origin`, so both must be known to the server.
 
 use std::{
     any::{Any, TypeId},
@@ -12,28 +12,30 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
 use lmcp_core::{HeaderValue as Found, Headers};
 use lmcp_wire::{RpcError, header as wire};
 
-use crate::{
-    answer::{Refusal, SESSION_ID},
-    carried::Carried,
-};
+use crate::carried::Carried;
 
-/// The names this server goes by, and the pages that may use it.
+/// A request that cannot be read at all, and the status of its answer.
+pub(crate) type Refusal = (StatusCode, RpcError);
+
+pub(crate) const SESSION_ID: HeaderName = HeaderName::from_static(wire::SESSION_ID);
+
+/// The names of this server, and the pages that may use it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Guard {
-    /// The port we listen on; unknown when mounted into somebody's server, and then any will do.
+    /// The port that the server listens on. `None` in another program's server, where any port is accepted.
     pub(crate) port: Option<u16>,
-    /// The address we listen on, if we do.
+    /// The address that the server listens on, if it listens itself.
     pub(crate) address: Option<IpAddr>,
     /// `host` or `host:port`, in lower case, besides the loopback names.
     pub(crate) hosts: Vec<String>,
-    /// `scheme://host[:port]`, in lower case, besides our own.
+    /// `scheme://host[:port]`, in lower case, besides the server's own.
     pub(crate) origins: Vec<String>,
 }
 
 impl Guard {
-    /// Ok, or the sentence that says what is refused and what would allow it.
+    /// Checks a request. The error says what is refused, and which setting would allow it.
     pub(crate) fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), String> {
-        // HTTP/1.1 has the field; a mounted HTTP/2 server has the name in the URI. Where both are there, both count.
+        // HTTP/1.1 has the field; a mounted HTTP/2 server has the name in the URI. If a request has both, both are checked.
         let fields = headers.get_all(header::HOST).iter().map(text);
         let authority = uri.authority().map(|authority| authority.as_str());
         let mut names = 0;
@@ -55,8 +57,8 @@ impl Guard {
         Ok(())
     }
 
-    /// A loopback name is good with any port: a tunnel (`ssh -L`, `docker -p`) has a port of its own, and nobody can make such
-    /// a name lead elsewhere.
+    /// A loopback name is accepted with any port: a tunnel (`ssh -L`, `docker -p`) has a port of its own, and no attacker can
+    /// make such a name lead elsewhere.
     fn knows_host(&self, host: &str) -> bool {
         is_loopback(split_port(host).0)
             || self.is_our_number(host)
@@ -76,8 +78,8 @@ impl Guard {
             .any(|known| known.eq_ignore_ascii_case(origin))
     }
 
-    /// The address we listen on, as a number; any number where that is every address. Rebinding needs a name: a number
-    /// leads nowhere but to us.
+    /// Whether the host is the address that the server listens on, as a number; if the server listens on every address, any
+    /// number. DNS rebinding needs a name: a number leads to this server only.
     fn is_our_number(&self, host: &str) -> bool {
         let written = host.parse::<SocketAddr>().ok();
         let (Some(written), Some(ours), Some(port)) = (written, self.address, self.port) else {
@@ -86,14 +88,14 @@ impl Guard {
         written.port() == port && (ours.is_unspecified() || written.ip() == ours)
     }
 
-    /// A loopback name with our port.
+    /// Whether the host is a loopback name with the server's port.
     fn is_ours(&self, host: &str) -> bool {
         let (name, port) = split_port(host);
         is_loopback(name) && self.port.is_none_or(|ours| port.parse() == Ok(ours))
     }
 }
 
-/// A name and its port; 80 where none is written.
+/// Splits a host into its name and its port. Without a port, the port is 80.
 fn split_port(host: &str) -> (&str, &str) {
     let is_port = |port: &str| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
     match host.rsplit_once(':') {
@@ -114,13 +116,13 @@ fn refusal(field: &str, value: &str, option: &str) -> String {
     )
 }
 
-/// What is not text is no name we know.
+/// Returns the text of a field. A field that is not text matches no name.
 fn text(value: &HeaderValue) -> &str {
     value.to_str().unwrap_or("(not text)")
 }
 
-/// What the headers of a POST say of its answer, if they say of its body that it is JSON. The refusal is in a box, because
-/// this is moved around with every request; and a stranger is not told of it.
+/// The kinds of answer that a POST takes, if its headers declare the body as JSON. The error is in a box, because this value is
+/// moved around with every request. An unknown caller never gets it.
 pub(crate) type Form = Result<Accept, Box<Refusal>>;
 
 pub(crate) fn form(headers: &HeaderMap) -> Form {
@@ -129,8 +131,8 @@ pub(crate) fn form(headers: &HeaderMap) -> Form {
     Ok(accept)
 }
 
-/// The same fields, in memory of their own. As they come they are slices of a connection's buffer, which stays whole for as
-/// long as any of them is there: for a stream that is open for long, 8 kB.
+/// Copies the fields into memory of their own. The original fields are slices of a connection's buffer of 8 kB, which stays
+/// whole while any of them exists: too much for a stream that is open for long.
 pub(crate) fn detached(mut headers: HeaderMap) -> HeaderMap {
     for value in headers.values_mut() {
         if let Ok(copy) = HeaderValue::from_bytes(value.as_bytes()) {
@@ -140,10 +142,10 @@ pub(crate) fn detached(mut headers: HeaderMap) -> HeaderMap {
     headers
 }
 
-/// What nearly every client writes.
+/// The value that nearly every client sends.
 const USUAL_ACCEPT: &str = "application/json, text/event-stream";
 
-/// What kinds of answer the client takes.
+/// The kinds of answer that the client takes.
 #[derive(Clone, Copy)]
 pub(crate) struct Accept {
     pub(crate) json: bool,
@@ -151,7 +153,7 @@ pub(crate) struct Accept {
 }
 
 impl Accept {
-    /// Lenient: real clients list one type, none, or `*/*`. Only one that excludes both kinds is refused.
+    /// Reads the header. Real clients list one type, none, or `*/*`, so only a value that excludes both kinds is refused.
     pub(crate) fn of(headers: &HeaderMap) -> Result<Self, Refusal> {
         if headers
             .get(header::ACCEPT)
@@ -189,7 +191,7 @@ impl Accept {
     }
 }
 
-/// JSON is all we read. A page may send a form to any server without asking; it cannot send this type so.
+/// Accepts JSON only. A page may send a form to any server without permission, but not a body of this type.
 pub(crate) fn check_type(headers: &HeaderMap) -> Result<(), Refusal> {
     let kind = headers
         .get(header::CONTENT_TYPE)
@@ -209,17 +211,17 @@ pub(crate) fn check_type(headers: &HeaderMap) -> Result<(), Refusal> {
     ))
 }
 
-/// The header fields of a request, as the engine looks at them.
+/// The header fields of a request, in the form that the engine reads.
 pub(crate) struct Fields {
     pub(crate) headers: HeaderMap,
-    /// `None` on a port of our own, whose callers are smaller for the box.
+    /// `None` on the server's own port. A box keeps those callers small.
     pub(crate) carried: Option<Box<Carried>>,
 }
 
 impl Headers for Fields {
     fn get(&self, name: &str) -> Found<'_> {
         let mut values = match name {
-            // Those of every request, without making a name of text first.
+            // These fields are in every request; their names need not be parsed.
             wire::PROTOCOL_VERSION => self.headers.get_all(PROTOCOL_VERSION).iter(),
             wire::METHOD => self.headers.get_all(METHOD).iter(),
             wire::NAME => self.headers.get_all(NAME).iter(),

@@ -1,10 +1,12 @@
-//! What older revisions do over HTTP: sessions, streams that outlive a connection, batches.
+//! HTTP in older revisions: sessions, streams that outlive a connection, batches.
 //!
-//! Here a client that goes away has not cancelled anything: it may come back for the rest. So a call that is not done
-//! at once runs on its own, and what it says stands on a [`Stream`](crate::stream::Stream) that the answer only reads.
+//! In these revisions, a client that goes away has not cancelled its calls: it may come back for the rest. So a call that is
+//! not done at once runs on its own, and its messages go onto a [`Stream`](crate::stream::Stream), which the answer only reads.
 
 use std::{
+    collections::VecDeque,
     future::poll_fn,
+    ops::ControlFlow,
     sync::Arc,
     task::{Context, Poll},
     time::Duration,
@@ -25,15 +27,14 @@ use lmcp_wire::{
 use serde_json::value::RawValue;
 
 use crate::{
-    answer::{Answer, Body, Refusal, SESSION_ID, empty, events, first_turn, json, whole_json},
-    headers::Accept,
-    post::{Taken, refused},
-    service::Shared,
+    answer::{Answer, Body, empty, events, first_turn, json, json_pieces, refused, whole_json},
+    headers::{Accept, Refusal, SESSION_ID},
     session::{Member, Started, Stranger},
+    shared::Shared,
     stream::{Opening, Reader},
 };
 
-/// One request message, as it was read.
+/// One request message, in parts.
 pub(crate) struct Received<'a> {
     pub(crate) bytes: &'a Bytes,
     pub(crate) id: RequestId,
@@ -41,13 +42,14 @@ pub(crate) struct Received<'a> {
     pub(crate) params: Params<'a>,
 }
 
-/// Who sent a request, or the answer to one whose sender is not known. `None`: it claims to stand alone.
+/// Returns the sender of a request, or the refusal if the session is not known. `None`: the request claims a revision without
+/// sessions.
 pub(crate) fn member(shared: &Shared, caller: &Caller) -> Result<Option<Member>, Refusal> {
     shared
         .sessions
         .member(caller)
         .map_err(|stranger| match stranger {
-            // Clients take this status, and no other, as the word to begin anew.
+            // Only this status makes clients start a new session.
             Stranger::Unknown => (
                 StatusCode::NOT_FOUND,
                 RpcError::invalid_request(
@@ -62,7 +64,7 @@ pub(crate) fn member(shared: &Shared, caller: &Caller) -> Result<Option<Member>,
         })
 }
 
-/// The handshake: its answer carries the session.
+/// Answers a handshake. The answer carries the id of the session.
 pub(crate) fn open(shared: &Shared, message: Received<'_>, caller: &Caller) -> Answer {
     let Received {
         bytes, id, params, ..
@@ -101,34 +103,34 @@ fn opened(reply: Message, session: &str) -> Response<Body> {
     response
 }
 
-/// A request of a session, or of a client that has none, that has begun.
+/// A request that was started, of a session or of a client without one.
 pub(crate) struct Called {
     member: Member,
     id: RequestId,
     replies: Messages,
-    /// Its stream begins with a name.
+    /// Whether its stream begins with an event that has only a name.
     priming: bool,
 }
 
-/// Begins such a request. What needs no waiting is answered.
+/// Starts such a request. If the response is there at once, it is the answer.
 pub(crate) fn begin(
     shared: &Shared,
     member: Member,
     message: Received<'_>,
     caller: &Caller,
     accept: Accept,
-) -> Taken {
+) -> ControlFlow<Answer, Called> {
     let session = session(shared, &member, accept);
     let id = message.id.clone();
     let request = match request_of(message, caller.clone(), &session) {
         Ok(request) => request,
-        Err(error) => return Taken::Answered(refuse(&id, &error)),
+        Err(error) => return ControlFlow::Break(refuse(&id, &error)),
     };
     let mut replies = shared.endpoint.start(request);
     if let Some(reply) = replies.take_ready() {
-        return Taken::Answered(Answer::Now(json(StatusCode::OK, reply)));
+        return ControlFlow::Break(Answer::Now(json(StatusCode::OK, reply)));
     }
-    Taken::Called(Called {
+    ControlFlow::Continue(Called {
         member,
         id,
         replies,
@@ -141,7 +143,7 @@ fn refuse(id: &RequestId, error: &RpcError) -> Answer {
     Answer::Now(json(StatusCode::OK, error))
 }
 
-/// The answer to such a request, after its first turn.
+/// Answers such a request after its first turn.
 pub(crate) fn call(
     shared: &Arc<Shared>,
     called: Called,
@@ -157,22 +159,21 @@ pub(crate) fn call(
     } = called;
     let refused = |error: &RpcError| refuse(&id, error);
     let Member::Of(held) = member else {
-        // Nobody could ever come back for it, nor cancel it: it ends with its connection.
+        // No client could come back for this call or cancel it, so the call ends with its connection.
         let answer = first_turn(replies, accept, shared.limits.keep_alive, cx);
         return answer.with_status(StatusCode::OK);
     };
-    if let Err(error) = shared.sessions.expect_free(&held.id, &id) {
-        return refused(&error);
-    }
     let find_place = || shared.sessions.find_place(&held.id, &id, caller, 0);
     // A refusal is the whole truth: a call that may change something is refused before it begins, or not at all.
-    let mut room = None;
-    if !replies.is_harmless() {
-        match find_place() {
-            Ok(found) => room = Some(found),
-            Err(error) => return refused(&error),
-        }
-    }
+    let found = if replies.is_harmless() {
+        shared.sessions.expect_free(&held.id, &id).map(|()| None)
+    } else {
+        find_place().map(Some)
+    };
+    let room = match found {
+        Ok(room) => room,
+        Err(error) => return refused(&error),
+    };
     match replies.poll_next(cx) {
         Poll::Ready(Some(reply)) if reply.is_response() => {
             return Answer::Now(json(StatusCode::OK, reply));
@@ -201,7 +202,7 @@ pub(crate) fn call(
     }
 }
 
-/// Several messages in one body (2025-03-26).
+/// Answers several messages in one body (2025-03-26).
 pub(crate) async fn batch(
     shared: Arc<Shared>,
     bytes: Bytes,
@@ -229,7 +230,7 @@ async fn try_batch(
         begin_batch(shared, bytes, caller, accept)
     };
     let (member, batch) = begun?;
-    let account = shared.endpoint.budget().account(&caller.owner());
+    let account = shared.endpoint.budget().account(&caller.payer());
     let Batch {
         calls,
         mut answers,
@@ -239,7 +240,7 @@ async fn try_batch(
         Member::Of(held) if !calls.is_empty() => Some((held, calls)),
         Member::Of(_) => None,
         Member::Alone(_) => {
-            // As for single calls: they end with their connection.
+            // Such calls end with their connection, as single calls do.
             answers.extend(all(calls).await);
             None
         }
@@ -248,7 +249,7 @@ async fn try_batch(
         let reader = shared.sessions.run(held.id, false, accept.events, calls);
         reader.map(|reader| (held, reader))
     });
-    // Now that they run, these can stop and answer them.
+    // The calls run now, so these messages can cancel and answer them.
     for other in others {
         tell_one(shared, &member, other).await;
     }
@@ -265,12 +266,12 @@ async fn try_batch(
         None if answers.is_empty() => Ok(empty(StatusCode::ACCEPTED)),
         None => {
             let answers: Vec<_> = answers.into_iter().map(Message::into_json).collect();
-            Ok(whole_json(array(&account, &answers)))
+            Ok(json_pieces(array(&account, &answers)))
         }
     }
 }
 
-/// Begins what is in a batch.
+/// Starts the requests of a batch.
 fn begin_batch(
     shared: &Shared,
     bytes: &Bytes,
@@ -300,7 +301,7 @@ fn begin_batch(
     Ok((member, batch))
 }
 
-/// A notification or an answer of a batch.
+/// Handles a notification or an answer of a batch.
 async fn tell_one(shared: &Arc<Shared>, member: &Member, message: Bytes) {
     let (hears, member) = (Arc::clone(shared), member.clone());
     let long = is_long(&message);
@@ -310,14 +311,14 @@ async fn tell_one(shared: &Arc<Shared>, member: &Member, message: Bytes) {
         }
     };
     if long {
-        // Whatever it said is lost with a server that closes.
+        // If the server closes meanwhile, the message is lost.
         let _ = shared.endpoint.read_long(telling).await;
     } else {
         telling();
     }
 }
 
-/// The responses to all, which run side by side.
+/// Returns the responses to all calls, which run side by side.
 async fn all(calls: Vec<Started>) -> Vec<Message> {
     let mut running = calls;
     let mut answers = Vec::with_capacity(running.len());
@@ -348,13 +349,13 @@ async fn all(calls: Vec<Started>) -> Vec<Message> {
     answers
 }
 
-/// What is in a batch.
+/// The messages of a batch.
 #[derive(Default)]
 struct Batch {
     calls: Vec<Started>,
-    /// What is answered already.
+    /// Responses that are there already.
     answers: Vec<Message>,
-    /// What wants no answer.
+    /// Messages that get no answer.
     others: Vec<Bytes>,
 }
 
@@ -404,7 +405,7 @@ impl Batch {
             return Err(RpcError::invalid_request(words));
         }
         // Its answer waits for the others: it is counted however short it is, and none is added to more than the caller's share.
-        let account = shared.endpoint.budget().account(&caller.owner());
+        let account = shared.endpoint.budget().account(&caller.payer());
         let answer_room = Some(account.try_reserve(ANSWER_BYTES)?);
         let request = request_of(message, caller.clone(), session)?;
         let mut replies = shared.endpoint.start(request);
@@ -413,7 +414,7 @@ impl Batch {
         if let Member::Of(held) = member {
             let (sessions, others) = (&shared.sessions, self.calls.len());
             match ready {
-                // What is answered already needs no place.
+                // A call that is answered already needs no place.
                 Some(_) => sessions.expect_free(&held.id, &id)?,
                 None => room = Some(sessions.find_place(&held.id, &id, caller, others)?),
             }
@@ -430,7 +431,7 @@ impl Batch {
     }
 }
 
-/// A notification or an answer: nothing is said to it.
+/// Handles a notification or an answer, to which there is no reply.
 pub(crate) fn tell(shared: &Shared, member: &Member, message: &Incoming<'_>) {
     let Member::Of(held) = member else {
         return;
@@ -458,7 +459,7 @@ pub(crate) fn tell(shared: &Shared, member: &Member, message: &Incoming<'_>) {
     }
 }
 
-/// The session as the engine sees it. Without events there is no way to ask anything back.
+/// Makes the session for the engine. Without events, the client cannot be asked.
 fn session(shared: &Shared, member: &Member, accept: Accept) -> Session {
     match member {
         Member::Of(held) => shared.sessions.session(held, accept.events),
@@ -480,29 +481,44 @@ fn request_of(
     admit(bytes, id, method, params, caller, Some(session))
 }
 
-/// The memory for an answer that nobody else counts, because it is short.
+/// The memory for a short answer, which is not counted elsewhere.
 const ANSWER_BYTES: usize = 4096 + 256;
 
-/// One answer, or an array of them, which is memory of this caller.
+/// One answer, or an array of answers that counts as memory of this caller.
 enum Form {
     One,
     Many(Account),
 }
 
-/// Answers as one message (2025-03-26), counted until it is written.
-fn array(account: &Account, answers: &[Bytes]) -> Bytes {
-    let length = answers.iter().map(|answer| answer.len() + 1).sum::<usize>() + 1;
-    let counted = account.take(length);
-    let mut array = Vec::with_capacity(length);
+/// Joins answers into one message (2025-03-26), whose memory is counted until it is written. Long answers are not copied.
+fn array(account: &Account, answers: &[Bytes]) -> VecDeque<Bytes> {
+    let mut pieces = VecDeque::new();
+    let mut short = Vec::new();
     for answer in answers {
-        array.push(if array.is_empty() { b'[' } else { b',' });
-        array.extend_from_slice(answer);
+        short.push(if short.is_empty() && pieces.is_empty() {
+            b'['
+        } else {
+            b','
+        });
+        if answer.len() > ANSWER_BYTES {
+            pieces.push_back(held(account, &mut short));
+            pieces.push_back(answer.clone());
+        } else {
+            short.extend_from_slice(answer);
+        }
     }
-    array.push(b']');
-    counted.hold(array)
+    short.push(b']');
+    pieces.push_back(held(account, &mut short));
+    pieces
 }
 
-/// Plain JSON if there is nothing but responses; else a stream of events, which a client can come back to.
+/// Counts the bytes, and leaves none.
+fn held(account: &Account, bytes: &mut Vec<u8>) -> Bytes {
+    bytes.shrink_to_fit();
+    account.take(bytes.len()).hold(std::mem::take(bytes))
+}
+
+/// Answers with plain JSON if there are only responses, else with a stream of events, to which a client can come back.
 async fn answer(
     shared: Arc<Shared>,
     session: SessionId,
@@ -524,11 +540,10 @@ async fn answer(
         }
     };
     shared.sessions.forget(&session, reader.stream().number);
-    let whole = match (form, &*answers) {
-        // Cancelled: it gets no answer.
-        (_, []) => return empty(StatusCode::ACCEPTED),
-        (Form::One, [answer, ..]) => answer.clone(),
-        (Form::Many(account), answers) => array(&account, answers),
-    };
-    whole_json(whole)
+    match (form, &*answers) {
+        // The call was cancelled, so it gets no answer.
+        (_, []) => empty(StatusCode::ACCEPTED),
+        (Form::One, [answer, ..]) => whole_json(answer.clone()),
+        (Form::Many(account), answers) => json_pieces(array(&account, answers)),
+    }
 }

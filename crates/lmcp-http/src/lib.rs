@@ -10,18 +10,18 @@
 //! # }
 //! ```
 //!
-//! # For those who change lmcp
+//! # For people who change lmcp
 //!
-//! | file | what happens there |
+//! | file | task |
 //! |---|---|
-//! | `bind` | a port of our own: where it listens, and who may call there |
-//! | `serve` | its connections: accepting, limiting, knowing whose they are, closing |
-//! | `service` | one request before its body: which verb and path, who may |
+//! | `bind` | the server's own port: the address, and the settings of who may call there |
+//! | `serve` | the connections of that port: accepting, limiting, checking whose they are, closing |
+//! | `service` | one request before its body: checks of path, verb and caller |
 //! | `mount` | the same as a service inside of another program |
-//! | `headers` | the fields that it is judged by: `Host` and `Origin`, against web pages that reach for local servers |
-//! | `who`, `bearer`, `carried` | who sends it: the program is asked; its token; what middleware adds |
-//! | `watched` | a body that is waited for, which makes its connection idle |
-//! | `post` | one POST: its body is read, its message started |
+//! | `headers` | the fields that are checked: `Host` and `Origin`, against web pages that try to reach local servers |
+//! | `who`, `bearer`, `carried` | the sender: the program decides; the token; values that middleware adds |
+//! | `watched` | a body that is awaited, while its connection counts as idle |
+//! | `post` | one POST: reads the body, and starts the message |
 //! | `answer` | an answer: one buffer, or a stream of events |
 //! | `upgrade` | a connection that goes on in another protocol |
 //! | `legacy`, `manage`, `session`, `stream` | older revisions: sessions, and streams that outlive a connection |
@@ -30,7 +30,9 @@
 mod answer;
 mod bearer;
 mod bind;
+mod caller;
 mod carried;
+mod event;
 mod headers;
 mod legacy;
 mod legacy_sse;
@@ -41,6 +43,7 @@ mod post;
 mod serve;
 mod service;
 mod session;
+mod shared;
 mod stream;
 mod upgrade;
 mod watched;

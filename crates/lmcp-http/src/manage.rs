@@ -1,5 +1,5 @@
-//! GET and DELETE: what sessions have besides messages. A GET opens their stream, or goes on with one that broke off; a
-//! DELETE ends them.
+//! GET and DELETE, which manage sessions. A GET opens the stream of a session, or goes on with a stream that broke off; a
+//! DELETE ends the session.
 
 use std::sync::Arc;
 
@@ -8,16 +8,16 @@ use lmcp_core::{Caller, HeaderValue as Found, Message, MessageKind, Messages, Re
 use lmcp_wire::{RequestId, RpcError, error::METHOD_NOT_FOUND, header as wire};
 
 use crate::{
-    answer::{Body, Refusal, Standing, empty, events, json, not_allowed, refuse},
-    headers::Accept,
+    answer::{Body, Standing, empty, events, json, not_allowed, refuse},
+    headers::{Accept, Refusal},
     legacy::member,
-    service::Shared,
     session::{Held, Leaving, Member},
+    shared::Shared,
     stream::{Answers, EventId, Kept, Reader, Stream},
     who::Known,
 };
 
-/// What the headers of a GET or a DELETE ask for.
+/// The wish of a GET or a DELETE, as its headers say it.
 pub(crate) struct Wish {
     gets: bool,
     says_what: bool,
@@ -33,7 +33,7 @@ impl Wish {
         }
     }
 
-    /// The answer to whoever sent it.
+    /// Answers the request, once its sender is known or refused.
     pub(crate) fn answer(self, shared: &Shared, known: Known) -> Response<Body> {
         let caller = match known {
             Ok(caller) => caller,
@@ -41,7 +41,7 @@ impl Wish {
         };
         let gets = self.gets;
         match self.accept {
-            // The specification's word for a GET that does not lead to a stream.
+            // The specification wants this status for a GET that does not open a stream.
             Ok(accept) if gets && self.says_what && !accept.events => {
                 return not_allowed("a GET opens a stream: `Accept` must take `text/event-stream`");
             }
@@ -59,7 +59,7 @@ impl Wish {
     }
 }
 
-/// A stream for what the server says outside of any request, or the rest of one that broke off.
+/// Opens the stream for messages outside of any request, or goes on with a stream that broke off.
 fn listen(shared: &Shared, caller: Caller) -> Response<Body> {
     let held = match member(shared, &caller) {
         Ok(Some(Member::Of(held))) => held,
@@ -79,7 +79,7 @@ fn listen(shared: &Shared, caller: Caller) -> Response<Body> {
                     Err(refusal) => *refusal,
                 };
             }
-            // The word of server-sent events for "do not come back".
+            // In server-sent events, this status means "do not come back".
             Some((stream, false)) if stream.is_over_after(event.number) => {
                 return empty(StatusCode::NO_CONTENT);
             }
@@ -90,7 +90,7 @@ fn listen(shared: &Shared, caller: Caller) -> Response<Body> {
             None => {}
         }
         match &event.answers {
-            // It has its answer.
+            // The client has its answer.
             _ if event.last => return empty(StatusCode::NO_CONTENT),
             Answers::Request(id) => return lost(shared, id),
             Answers::Something => return empty(StatusCode::NO_CONTENT),
@@ -98,7 +98,7 @@ fn listen(shared: &Shared, caller: Caller) -> Response<Body> {
         }
     }
     let session = shared.sessions.session(&held, true);
-    // First the news, so that the stream before takes none of them any more; then its place.
+    // The listener is started first, so that the earlier stream takes no further changes. Then the new stream takes its place.
     let news = match news(shared, &session, caller) {
         Ok(news) => news,
         Err(refusal) => return *refusal,
@@ -112,7 +112,7 @@ fn listen(shared: &Shared, caller: Caller) -> Response<Body> {
     }
 }
 
-/// The stream of a session, for as long as its client reads it.
+/// Makes the stream of a session, for as long as its client reads it.
 fn standing(shared: &Shared, held: &Held, reader: Reader, news: Messages) -> Response<Body> {
     let leaving = Leaving {
         sessions: Arc::downgrade(&shared.sessions),
@@ -127,7 +127,7 @@ fn standing(shared: &Shared, held: &Held, reader: Reader, news: Messages) -> Res
     events(Body::standing(standing, shared.limits.keep_alive))
 }
 
-/// What changes in a session, as it changes.
+/// Starts to listen to the changes in a session.
 fn news(
     shared: &Shared,
     session: &Session,
@@ -144,10 +144,11 @@ fn news(
     }
 }
 
-/// The answer that a client comes back for is gone, with the server that had it or with time. It should not wait.
+/// Answers a client whose answer is gone, with an earlier instance of the server or with time. The client should not wait for
+/// it.
 fn lost(shared: &Shared, id: &RequestId) -> Response<Body> {
     let words = "the answer to this request was lost, but it may have been carried out: look before you repeat it";
-    // Its name is that of nothing: some clients come back even after an error, and are then told not to.
+    // The event is named like one of no stream: some clients come back even after an error, and are then told not to.
     let kept = Kept::Events(shared.limits.replay_bytes);
     let stream = Stream::answer(0, std::iter::empty(), false, kept);
     stream.push_now(Message::error(Some(id), &RpcError::internal(words)));
@@ -155,7 +156,7 @@ fn lost(shared: &Shared, id: &RequestId) -> Response<Body> {
     events(Body::log(Reader::open(&stream), shared.limits.keep_alive))
 }
 
-/// The client ends its session.
+/// Ends the session of a client.
 fn end(shared: &Shared, caller: &Caller) -> Response<Body> {
     match member(shared, caller) {
         Ok(Some(Member::Of(held))) => {
@@ -167,7 +168,7 @@ fn end(shared: &Shared, caller: &Caller) -> Response<Body> {
     }
 }
 
-/// The header names a revision without sessions.
+/// Refuses the request: its header names a revision without sessions.
 fn no_sessions() -> Response<Body> {
     not_allowed("this takes POST; 2026-07-28 has no GET stream and no sessions")
 }

@@ -1,13 +1,9 @@
-//! A server inside of another program's HTTP server: which hosts and users it serves there.
+//! A server inside of another program's HTTP server: the settings of which hosts and users it serves there.
 
 use http::HeaderMap;
 use lmcp_core::{Authenticate, Authenticator, Caller, Challenge, Endpoint, Principal};
 
-use crate::{
-    carried::Carry,
-    service::{HttpService, Settings},
-    who::Who,
-};
+use crate::{carried::Carry, service::HttpService, shared::Settings, who::Who};
 
 /// Makes a `tower` service of a server, to mount it in an axum or hyper program that has an HTTP server already.
 ///
@@ -79,7 +75,7 @@ impl Mount {
         self
     }
 
-    /// Sets who decides on the sender of a request. See [`Http::authenticate`](crate::Http::authenticate).
+    /// Sets an [`Authenticate`] that decides who sent a request. See [`Http::authenticate`](crate::Http::authenticate).
     pub fn authenticate(mut self, authenticate: impl Authenticate) -> Self {
         self.settings.who = Who::Authenticate(Authenticator::new(authenticate));
         self

@@ -1,5 +1,5 @@
-//! A connection on which a short answer is one buffer: hyper hands over the head and the body apart, and for the system one
-//! buffer is less work than a list of two.
+//! A connection that writes a short answer as one buffer. hyper hands over head and body apart, and one buffer is less work for
+//! the system than a list of two.
 
 use std::{
     io::{self, IoSlice},
@@ -9,7 +9,7 @@ use std::{
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// A stream that joins what is short before it is written.
+/// A stream that joins short buffers before it writes them.
 pub(crate) struct OneWrite<S>(pub(crate) S);
 
 impl<S: AsyncRead + Unpin> AsyncRead for OneWrite<S> {
@@ -57,7 +57,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for OneWrite<S> {
     }
 }
 
-/// Copies all parts behind each other, and returns their length. `None`: they are too long.
+/// Copies all parts one after another, and returns their length. `None`: they are too long.
 fn join(parts: &[IoSlice<'_>], whole: &mut [u8]) -> Option<usize> {
     let mut length = 0;
     for part in parts {
@@ -68,7 +68,7 @@ fn join(parts: &[IoSlice<'_>], whole: &mut [u8]) -> Option<usize> {
     Some(length)
 }
 
-/// What is copied at most.
+/// The most bytes that are copied.
 const SHORT: usize = 1024;
 
 #[cfg(test)]
@@ -79,7 +79,7 @@ mod tests {
 
     use super::*;
 
-    /// Counts what is written at once.
+    /// Counts the writes of one buffer and of several.
     #[derive(Default)]
     struct Counts {
         written: Vec<u8>,

@@ -1,16 +1,17 @@
-//! One POST of a caller that was let in: its body is read, its message started, its first turn answered.
+//! One POST of an admitted caller: reads its body, starts its message, and answers its first turn.
 //!
 //! A body has limits of size and time, and counts as memory of its caller as it grows.
 
 use std::{
     future::poll_fn,
+    ops::ControlFlow,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
 };
 
 use bytes::{Buf, Bytes, BytesMut};
-use http::{HeaderValue, Response, StatusCode, header};
+use http::{Response, StatusCode};
 use http_body_util::BodyExt as _;
 use lmcp_core::{Caller, Message, Messages, NoRoom, Reservation, is_handshake, is_long};
 use lmcp_wire::{Incoming, RpcError, method};
@@ -19,15 +20,15 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::{
     answer::{
-        Answer, Body, Refusal, after, as_events, close, empty, first_turn, json, refuse, status,
+        Answer, Body, after, as_events, close, empty, first_turn, json, refuse, refused, status,
     },
-    headers::{Accept, Form},
+    headers::{Accept, Form, Refusal},
     legacy::{self, Called, Received},
-    service::Shared,
     session::Member,
+    shared::Shared,
 };
 
-/// A POST of a caller that was let in.
+/// A POST of an admitted caller.
 pub(crate) struct Post<B> {
     pub(crate) form: Form,
     pub(crate) caller: Caller,
@@ -39,7 +40,8 @@ where
     B: http_body::Body + Unpin,
     B::Data: Buf,
 {
-    /// Answers it. Whatever is rare waits in a box: a connection keeps the room that a request of it may need.
+    /// Answers the POST. Rare futures are in boxes, because a connection keeps room for everything that its requests may wait
+    /// for.
     pub(crate) async fn answer(&mut self, shared: &Arc<Shared>) -> Response<Body> {
         let accept = match &self.form {
             Ok(accept) => *accept,
@@ -81,27 +83,13 @@ where
     }
 }
 
-/// The answer to a POST that is not even a request.
-pub(crate) fn refused((status, error): &Refusal) -> Response<Body> {
-    let mut response = refuse(*status, error);
-    match *status {
-        StatusCode::PAYLOAD_TOO_LARGE | StatusCode::REQUEST_TIMEOUT => close(&mut response),
-        StatusCode::SERVICE_UNAVAILABLE => {
-            let soon = HeaderValue::from_static("1");
-            response.headers_mut().insert(header::RETRY_AFTER, soon);
-        }
-        _ => {}
-    }
-    response
-}
-
 /// A caller that has more than its share of the memory, in answers that it does not read, gets no more of them.
 async fn expect_share(shared: &Shared, caller: &Caller) -> Result<(), NoRoom> {
     let account = shared.endpoint.budget().account(&caller.payer());
     account.expect_share(shared.limits.admission_wait).await
 }
 
-/// The whole body. A large one holds the memory that was reserved for it.
+/// Reads the whole body. A large body holds the memory that was reserved for it.
 pub(crate) async fn read<B>(
     body: &mut B,
     shared: &Shared,
@@ -119,7 +107,7 @@ where
     let most = size
         .exact()
         .map_or(most, |size| usize::try_from(size).unwrap_or(most));
-    // Nearly every body came with its head: it needs no clock.
+    // Nearly every body arrives with its head, so the clock is started only if it does not.
     let at_once = poll_fn(|cx| Poll::Ready(poll_data(body, cx))).await;
     let deadline = || after(shared.limits.body_wait);
     let first = match at_once {
@@ -147,7 +135,7 @@ where
     }
 }
 
-/// The next piece of a body.
+/// Returns the next piece of a body.
 fn poll_data<B>(body: &mut B, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, B::Error>>>
 where
     B: http_body::Body + Unpin,
@@ -169,11 +157,12 @@ where
 struct Reading<'a> {
     shared: &'a Shared,
     caller: &'a Caller,
-    /// The most it can become.
+    /// The most bytes that the body can have.
     most: usize,
-    /// What is reserved for it.
+    /// The memory that is reserved for the body.
     room: Option<Reservation>,
-    /// The buffers of its connection. Without room for these it is refused at once: many connections may wait for more.
+    /// The memory of the connection's buffers. If it cannot be reserved, the body is refused at once: many connections may wait
+    /// for more.
     buffers: Option<Reservation>,
 }
 
@@ -199,7 +188,7 @@ impl Reading<'_> {
             Ok(Err(Unread::TooLarge)) => Err(too_large(self.shared.limits.body_bytes)),
             Ok(Err(Unread::Broken)) => Err(broken()),
             Ok(Err(Unread::NoRoom(no_room))) => {
-                // The rest is read and thrown away: then the connection can go on.
+                // The rest is read and dropped, so that the connection can go on.
                 let skipped = skip(body, self.shared).await;
                 let status = if no_room.retriable && skipped {
                     StatusCode::SERVICE_UNAVAILABLE
@@ -236,8 +225,8 @@ impl Reading<'_> {
         })
     }
 
-    /// Reserves memory for so much of the body, and ahead of it: twice as much each time, but never more than it can
-    /// become. Somebody who announces much and sends little holds little.
+    /// Reserves memory for this length of the body, and ahead of it: twice as much each time, but never more than the body can
+    /// have. So a client that announces much and sends little holds little.
     async fn make_room(&mut self, length: usize) -> Result<(), Unread> {
         if length > self.most {
             return Err(Unread::TooLarge);
@@ -267,8 +256,8 @@ enum Unread {
     NoRoom(NoRoom),
 }
 
-/// Answers somebody who may not. The body is read, for a client that is still writing may not see an answer, but
-/// nothing of it is kept.
+/// Answers a caller that is refused. The body is read to its end, because a client that is still writing may not see an answer,
+/// but nothing of it is kept.
 pub(crate) async fn turn_away<B>(
     mut response: Response<Body>,
     body: &mut B,
@@ -284,7 +273,7 @@ where
     response
 }
 
-/// Reads a body to its end and keeps nothing. False: it is too long, or takes too long.
+/// Reads a body to its end and keeps nothing. `false`: the body is too long, or takes too long.
 async fn skip<B>(body: &mut B, shared: &Shared) -> bool
 where
     B: http_body::Body + Unpin,
@@ -303,7 +292,7 @@ where
 }
 
 /// A message that was taken in.
-pub(crate) enum Taken {
+enum Taken {
     Answered(Answer),
     /// A request that stands alone.
     Begun(Messages),
@@ -312,7 +301,7 @@ pub(crate) enum Taken {
 }
 
 impl Taken {
-    /// Its answer, as far as the first turn gets.
+    /// Returns the answer, as far as the first turn of the work brings it.
     fn turn(
         self,
         shared: &Arc<Shared>,
@@ -328,7 +317,7 @@ impl Taken {
     }
 }
 
-/// Takes in a message that takes long to be read, on a thread beside the one that all callers share.
+/// Reads and starts a long message on another thread than the one that all callers share.
 async fn take_long(
     shared: &Arc<Shared>,
     bytes: Bytes,
@@ -343,7 +332,7 @@ async fn take_long(
     taken.unwrap_or_else(|error| Err((StatusCode::INTERNAL_SERVER_ERROR, error)))
 }
 
-/// One message, or several, up to where its work begins.
+/// Reads one message, or several, and starts their work.
 fn take(
     shared: &Arc<Shared>,
     bytes: &Bytes,
@@ -380,7 +369,11 @@ fn take(
         match legacy::member(shared, caller) {
             Ok(None) => {}
             Ok(Some(member)) => {
-                return Ok(legacy::begin(shared, member, message, caller, accept));
+                let begun = legacy::begin(shared, member, message, caller, accept);
+                return Ok(match begun {
+                    ControlFlow::Continue(called) => Taken::Called(called),
+                    ControlFlow::Break(answer) => Taken::Answered(answer),
+                });
             }
             Err((status, error)) => return now(status, Message::error(Some(&id), &error)),
         }
@@ -400,7 +393,7 @@ fn take(
     }
 }
 
-/// What wants no answer. Only a session can make anything of it.
+/// Handles a message that gets no answer. Only a session can use such a message.
 fn told(
     shared: &Shared,
     message: &Incoming<'_>,
@@ -436,11 +429,11 @@ fn late(shared: &Shared) -> Refusal {
     (StatusCode::REQUEST_TIMEOUT, error)
 }
 
-/// Up to this size a body is not counted: there is no more than one for each connection.
+/// A body up to this size is not counted: there is only one for each connection.
 const SMALL: usize = 4096;
 
-/// What a connection holds while it reads a body that is not small: what it read last, and room for what it reads next.
+/// The memory of a connection while it reads a body that is not small: the last piece, and room for the next.
 const BUFFERS: usize = 32 << 10;
 
-/// What is reserved at first for a body that is not small.
+/// The memory that is reserved first for a body that is not small.
 const FIRST: usize = 64 << 10;

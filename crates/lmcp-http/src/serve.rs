@@ -1,4 +1,4 @@
-//! A port of our own at work: accepting connections, limiting them, knowing whose they are, closing them.
+//! The server's own port at work: accepting connections, limiting them, checking whose they are, closing them.
 
 use std::{
     io,
@@ -54,7 +54,7 @@ impl Transport for Http {
                 accepted = self.listener.accept() => match accepted {
                     Ok((stream, _)) => stream,
                     Err(err) => {
-                        // Out of descriptors, most likely: others will close some.
+                        // Most likely the process is out of descriptors: other connections will free some.
                         if let Some(times) = full.count() {
                             tracing::warn!(times, "cannot accept a connection: {err}");
                         }
@@ -65,7 +65,7 @@ impl Transport for Http {
                     }
                 },
             };
-            // An answer is one write; without this it may wait for the peer's acknowledgement of the one before.
+            // An answer is one write. Without this option, it may wait until the peer has acknowledged the answer before.
             let _ = stream.set_nodelay(true);
             let place = match open.enter() {
                 Ok(place) => place,
@@ -80,7 +80,8 @@ impl Transport for Http {
             let serving = serve(stream, service, entry, place, closing.clone());
             let task = connections.spawn(serving);
             open.abort_with(number, task);
-            // Else more are taken in than served, and those that were pushed out keep their files until their turn comes.
+            // Without this, more connections are accepted than served, and those that were pushed out keep their files open
+            // until then.
             tokio::task::yield_now().await;
         }
         drop(self.listener);
@@ -92,7 +93,7 @@ impl Transport for Http {
     }
 }
 
-/// Serves one connection, which leaves its place in the end.
+/// Serves one connection. Its place is free at the end.
 async fn serve(
     stream: TcpStream,
     service: HttpService,
@@ -113,12 +114,14 @@ async fn serve(
     let hands = handing.clone();
     let answer = service_fn(move |request: Request<Incoming>| {
         uses.store(true, Ordering::Relaxed);
-        // A connection that waits for its verdict counts as busy, so that others cannot push it out by coming again and again.
+        // A connection that waits for its verdict counts as busy, so that others cannot push it out by connecting again and
+        // again.
         connection.begin();
         let received = match entry.verdict() {
             Some(Ok(())) => service.take_in(request, &hands),
             Some(Err(error)) => {
-                // Told here and not when they connect: those who only look whether somebody listens want nothing.
+                // The refusal is sent here, and not when the peer connects: some programs connect only to see whether a server
+                // listens.
                 tracing::debug!("a connection is not served: {}", error.message);
                 service.answered(forbid(error))
             }
@@ -148,7 +151,7 @@ async fn serve(
     };
     match result {
         Ok(()) => {}
-        // What it brought was answered, or has a line of its own.
+        // The requests of the connection were answered, or have log lines of their own.
         Err(err) if was_used.load(Ordering::Relaxed) => {
             tracing::trace!("a connection ended: {err}")
         }
@@ -158,7 +161,7 @@ async fn serve(
     handing.finish().await;
 }
 
-/// The answer to somebody on this machine who is not served, or cannot be just now.
+/// Makes the answer to a peer on this machine that is not served, or that cannot be checked now.
 fn forbid(error: &RpcError) -> Response<Body> {
     let status = match error.code {
         INTERNAL_ERROR => StatusCode::SERVICE_UNAVAILABLE,
@@ -169,7 +172,7 @@ fn forbid(error: &RpcError) -> Response<Body> {
     response
 }
 
-/// As much of an answer as fits into the socket's buffer, for a connection too many.
+/// Writes an answer to a connection that finds no place, as far as it fits into the buffer of the socket.
 fn turn_back(stream: &TcpStream, error: &RpcError) {
     let body = jsonrpc::error(None, error);
     let head = format!(
@@ -180,29 +183,29 @@ fn turn_back(stream: &TcpStream, error: &RpcError) {
     let _ = stream.try_write(&[head.as_bytes(), &body].concat());
 }
 
-/// What a port that asks for no token asks about those who connect: the user who made a connection, and what the server
-/// says about the process that holds it (`Server::admit_local_peers`).
+/// The checks of connections on a port without tokens: the user who made a connection, and the server's own check of the
+/// process that holds it (`Server::admit_local_peers`).
 struct Door {
     server: Endpoint,
-    /// Only the user of this server and root are served.
+    /// Whether only the user of this server and root are served.
     asks_for_user: bool,
-    /// The server is asked about every connection from this machine.
+    /// Whether the server checks every connection from this machine.
     asks_server: bool,
-    /// Refusals, which a flood of connections must not fill a log with.
+    /// Limits the log lines about refusals, so that a flood of connections does not fill the log.
     refusals: Mutex<Throttle>,
 }
 
-/// One connection at the door.
+/// One connection and the state of its check.
 struct Entry {
     door: Arc<Door>,
-    /// The server is to be asked about this peer.
+    /// The peer that the server has to check.
     peer: Option<LocalPeer>,
-    /// Set as soon as it is decided.
+    /// Set once the check is decided.
     verdict: OnceLock<Result<(), RpcError>>,
 }
 
 impl Door {
-    /// Whoever shows a token has shown enough.
+    /// Makes the checks of a port. If callers must show credentials, nothing is checked here.
     fn of(http: &Http, server: &Endpoint) -> Self {
         let is_open = matches!(http.settings.who, Who::NotAsked);
         Self {
@@ -213,8 +216,8 @@ impl Door {
         }
     }
 
-    /// Fails where the user who connects matters and the system does not tell it: every user of this machine would be
-    /// served, or nobody.
+    /// Fails if the user who connects matters and the system does not tell it: otherwise either every user of this machine
+    /// would be served, or none.
     fn expect_users_told(&self, address: SocketAddr, is_told: bool) -> Result<(), Error> {
         if is_told || !self.asks_for_user {
             return Ok(());
@@ -225,7 +228,7 @@ impl Door {
         )))
     }
 
-    /// Looks who connected. This has to be done at once: when the peer has closed its end, nobody can tell any more.
+    /// Looks up who connected. This must happen at once: when the peer has closed its end, the kernel does not tell any more.
     fn look(self: &Arc<Self>, stream: &TcpStream) -> Entry {
         let mut entry = Entry {
             door: Arc::clone(self),
@@ -243,7 +246,7 @@ impl Door {
             return entry;
         }
         let socket = found.unwrap_or_default();
-        // A connection that is not in the table is of another machine, or was closed already.
+        // A connection that is not in the table comes from another machine, or was closed already.
         let is_local = || {
             let peer = stream.peer_addr();
             peer.map_or(true, is_of_this_machine)
@@ -264,7 +267,7 @@ impl Door {
 }
 
 impl Entry {
-    /// Is the connection served? `None`: the server is to be asked.
+    /// Whether the connection is served. `None`: the server must check it first.
     fn verdict(&self) -> Option<Result<(), &RpcError>> {
         match self.verdict.get() {
             Some(verdict) => Some(verdict.as_ref().map(|&()| ())),
@@ -273,14 +276,14 @@ impl Entry {
         }
     }
 
-    /// The same, asked before every request until it is decided.
+    /// Does the same, and lets the server check. This is repeated before every request until the check is decided.
     async fn admit(&self) -> Result<(), RpcError> {
         let Some(peer) = self.peer.filter(|_| self.verdict.get().is_none()) else {
             return self.verdict.get().cloned().unwrap_or(Ok(()));
         };
         let verdict = self.door.server.admits_local(peer).await;
         match &verdict {
-            // It cannot be told now.
+            // This cannot be decided now.
             Err(error) if error.code == INTERNAL_ERROR => {}
             Err(error) => {
                 self.door.log(error);
@@ -294,15 +297,15 @@ impl Entry {
     }
 }
 
-/// The socket at the other end of a connection. `None`: nobody on this machine has it open, or nobody in this network
-/// namespace.
+/// Finds the socket at the other end of a connection. `None`: no process on this machine, or in this network namespace, has it
+/// open.
 fn socket_of_peer(stream: &TcpStream) -> io::Result<Option<LocalSocket>> {
     let found = tcp_socket(stream.peer_addr()?, stream.local_addr()?)?;
     Ok(found.map(|socket| LocalSocket::new(socket.uid, socket.inode)))
 }
 
-/// Why the user who made a connection is not served without a token: words for that user. `None`: it is the user of this
-/// server, or root.
+/// Returns the reason, in words for the user who made a connection, why that user is not served without a token. `None`: it is
+/// the user of this server, or root.
 fn refusal(found: &io::Result<Option<LocalSocket>>) -> Option<String> {
     const UNKNOWN: &str = "it cannot be told which user this connection is of";
     let why = match found {
@@ -323,7 +326,7 @@ fn refusal(found: &io::Result<Option<LocalSocket>>) -> Option<String> {
     ))
 }
 
-/// Is this an address of this machine? Only then can a socket be bound to it.
+/// Whether this is an address of this machine. Only then can a socket be bound to it.
 fn is_of_this_machine(mut address: SocketAddr) -> bool {
     address.set_port(0);
     address.ip().to_canonical().is_loopback() || UdpSocket::bind(address).is_ok()

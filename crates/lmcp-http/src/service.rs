@@ -1,108 +1,42 @@
-//! One HTTP request before its body: which path, which verb, and who may.
+//! One HTTP request before its body: checks of its path, its verb and its caller.
 
 use std::{
-    collections::HashMap,
     convert::Infallible,
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     task::{Context, Poll},
 };
 
 use bytes::Buf;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
 use hyper::body::Incoming;
-use lmcp_core::{Endpoint, Limits, Service, transport::connections::Connection};
+use lmcp_core::{Endpoint, transport::connections::Connection};
 use lmcp_wire::RpcError;
 
 use crate::{
-    answer::{Body, Later, empty, not_allowed, refuse},
-    carried::Carry,
-    headers::{Guard, detached, form},
-    legacy_sse::{self, LegacySse},
+    answer::{Answer, Body, Later, empty, not_allowed, refuse},
+    headers::{detached, form},
+    legacy_sse,
     manage::Wish,
     post::{Post, turn_away},
-    session::Sessions,
-    upgrade::{Handing, Upgrade},
+    shared::{Settings, Shared},
+    upgrade::Handing,
     watched::Watched,
-    who::{Asked, Who},
+    who::Asked,
 };
 
 /// A server as a `tower` service: see [`service`](crate::service). Clones share one service.
 #[derive(Clone)]
 pub struct HttpService {
     pub(crate) shared: Arc<Shared>,
-    /// The connection that requests come on, where that is our own.
+    /// The connection that requests come on, on the server's own port.
     pub(crate) connection: Option<Arc<Connection>>,
-}
-
-/// Who may call, and where.
-#[derive(Default)]
-pub(crate) struct Settings {
-    pub(crate) guard: Guard,
-    pub(crate) who: Who,
-    /// What handlers find among the extensions of a request.
-    pub(crate) carries: Vec<Carry>,
-    /// The only path that is answered; all of them when mounted.
-    pub(crate) path: Option<String>,
-    /// Services below that path.
-    pub(crate) below: Option<Find>,
-    /// HTTP+SSE as well.
-    pub(crate) legacy_sse: bool,
-    /// Where connections go on in another protocol.
-    pub(crate) upgrade: Option<Upgrade>,
-}
-
-/// A service by its name, or the words that say that there is none.
-pub(crate) type Find = Box<dyn Fn(&str) -> Result<Arc<dyn Service>, String> + Send + Sync>;
-
-/// What holds for all paths.
-pub(crate) struct Gate {
-    guard: Guard,
-    pub(crate) who: Who,
-    pub(crate) carries: Arc<[Carry]>,
-    path: Option<String>,
-    below: Option<Find>,
-    pub(crate) upgrade: Option<Upgrade>,
-}
-
-pub(crate) struct Shared {
-    pub(crate) endpoint: Endpoint,
-    pub(crate) sessions: Arc<Sessions>,
-    pub(crate) limits: Limits,
-    pub(crate) gate: Arc<Gate>,
-    pub(crate) legacy_sse: Option<LegacySse>,
-    /// The services below the path that were asked for so far.
-    branches: Mutex<HashMap<String, Arc<Self>>>,
 }
 
 impl HttpService {
     pub(crate) fn new(endpoint: Endpoint, settings: Settings) -> Self {
-        let Settings {
-            guard,
-            who,
-            carries,
-            path,
-            below,
-            legacy_sse,
-            upgrade,
-        } = settings;
-        let shared = Shared {
-            sessions: Sessions::new(&endpoint),
-            legacy_sse: legacy_sse.then(|| LegacySse::new(endpoint.clone())),
-            limits: endpoint.limits().clone(),
-            endpoint,
-            gate: Arc::new(Gate {
-                guard,
-                who,
-                carries: carries.into(),
-                path,
-                below,
-                upgrade,
-            }),
-            branches: Mutex::default(),
-        };
         Self {
-            shared: Arc::new(shared),
+            shared: Arc::new(Shared::new(endpoint, settings)),
             connection: None,
         }
     }
@@ -115,15 +49,9 @@ impl HttpService {
         }
     }
 
-    /// Ends what would never end by itself.
+    /// Ends the streams that would never end by themselves.
     pub(crate) fn stop(&self) {
-        self.shared.sessions.close_streams();
-        for branch in self.shared.branches().values() {
-            branch.sessions.close_streams();
-        }
-        if let Some(legacy_sse) = &self.shared.legacy_sse {
-            legacy_sse.close();
-        }
+        self.shared.stop();
     }
 
     /// Answers one request, for programs that use neither axum nor `tower`.
@@ -136,20 +64,27 @@ impl HttpService {
         self.receive(request.map(Box::pin)).respond().await
     }
 
-    /// Takes in a request on a connection of our own: at the path of another protocol by that, at all others as ever.
+    /// Takes a request on the server's own port: at the path of the other protocol for the hand-over, at all other paths as
+    /// usual.
     pub(crate) fn take_in(
         &self,
         request: Request<Incoming>,
         handing: &Handing,
     ) -> Received<Incoming> {
         let upgrade = self.shared.gate.upgrade.as_ref();
-        match upgrade.filter(|upgrade| upgrade.is_at(request.uri().path())) {
-            Some(upgrade) => upgrade.take_in(self, request, handing),
-            None => self.receive(request),
+        let Some(upgrade) = upgrade.filter(|upgrade| upgrade.is_at(request.uri().path())) else {
+            return self.receive(request);
+        };
+        if let Some(refusal) = self.shared.gate.refusal(&request) {
+            return self.answered(refusal);
+        }
+        match upgrade.take_in(request, handing) {
+            Answer::Now(response) => self.answered(response),
+            Answer::Later(later) => self.clone().later(later),
         }
     }
 
-    /// Looks at a request as far as that needs no waiting: what is not refused or answered there and then is a POST.
+    /// Looks at a request as far as this needs no waiting: a request that is neither refused nor answered here is a POST.
     pub(crate) fn receive<B>(&self, request: Request<B>) -> Received<B>
     where
         B: http_body::Body + Send + Unpin + 'static,
@@ -161,7 +96,11 @@ impl HttpService {
         let step = match self.shared.check(&request) {
             Some(refusal) => Step::answered(refusal),
             None if self.shared.is_pair(&request) => {
-                Step::Later(Box::pin(legacy_sse::answer(self.clone(), request)))
+                let asks = self.clone();
+                Step::Later(Box::pin(async move {
+                    let ask = |headers, extensions| asks.caller(headers, extensions);
+                    legacy_sse::answer(&asks.shared, ask, request).await
+                }))
             }
             None => match self.shared.branch(request.uri().path()) {
                 Err(words) => self.find_nothing(request.into_parts().0, words),
@@ -190,7 +129,7 @@ impl HttpService {
         }
     }
 
-    /// There is no such path. Only those who may call are told about it.
+    /// Answers a request to an unknown path. Only admitted callers learn that the path is unknown.
     fn find_nothing<B>(&self, parts: Parts, words: String) -> Step<B> {
         let asked = self.caller(detached(parts.headers), parts.extensions);
         Step::Later(Box::pin(async move {
@@ -201,7 +140,7 @@ impl HttpService {
         }))
     }
 
-    /// A request that has its answer.
+    /// Makes a request that already has its answer.
     pub(crate) fn answered<B>(&self, response: Response<Body>) -> Received<B> {
         Received {
             service: self.clone(),
@@ -210,7 +149,7 @@ impl HttpService {
         }
     }
 
-    /// A request whose answer is waited for.
+    /// Makes a request whose answer is awaited.
     pub(crate) fn later<B>(
         self,
         answer: impl Future<Output = Response<Body>> + Send + 'static,
@@ -234,7 +173,7 @@ impl HttpService {
             body,
             connection: self.connection.clone(),
         };
-        // Who it is comes first: to a stranger nothing else is told, and nothing of theirs is kept.
+        // The caller is checked first: an unknown caller learns nothing else, and nothing of its request is kept.
         match self.caller(parts.headers, parts.extensions) {
             Asked::Now(Ok(caller)) => Step::Post(Post { form, caller, body }),
             asked => {
@@ -262,7 +201,7 @@ impl HttpService {
 }
 
 impl Shared {
-    /// What is refused, or answered without looking any further.
+    /// Returns the answer to a request that is refused, or answered without looking any further.
     fn check<B>(&self, request: &Request<B>) -> Option<Response<Body>> {
         if let Some(refusal) = self.gate.refusal(request) {
             return Some(refusal);
@@ -281,38 +220,6 @@ impl Shared {
         }
     }
 
-    /// The service below our own path that a path leads to; `None`: it is our own. An error says that there is none.
-    fn branch(&self, path: &str) -> Result<Option<Arc<Self>>, String> {
-        let name = self.gate.rest(path).unwrap_or_default();
-        let Some(find) = self.gate.below.as_ref().filter(|_| !name.is_empty()) else {
-            return Ok(None);
-        };
-        let mut branches = self.branches();
-        let service = match find(name) {
-            Ok(service) => service,
-            Err(words) => {
-                branches.remove(name);
-                return Err(words);
-            }
-        };
-        let branch = branches.entry(name.to_owned()).or_insert_with(|| {
-            let endpoint = self.endpoint.beside(service);
-            Arc::new(Self {
-                sessions: self.sessions.beside(&endpoint, name),
-                limits: self.limits.clone(),
-                endpoint,
-                gate: Arc::clone(&self.gate),
-                legacy_sse: None,
-                branches: Mutex::default(),
-            })
-        });
-        Ok(Some(Arc::clone(branch)))
-    }
-
-    fn branches(&self) -> MutexGuard<'_, HashMap<String, Arc<Self>>> {
-        self.branches.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Is it for one of the two endpoints of HTTP+SSE, and are they there?
     fn is_pair<B>(&self, request: &Request<B>) -> bool {
         self.legacy_sse.is_some()
@@ -323,40 +230,16 @@ impl Shared {
     }
 }
 
-impl Gate {
-    /// The answer to a request under a name that is not ours, or from a page that we do not know.
-    pub(crate) fn refusal<B>(&self, request: &Request<B>) -> Option<Response<Body>> {
-        let checked = self.guard.check(request.uri(), request.headers());
-        let error = RpcError::invalid_request(checked.err()?);
-        Some(refuse(StatusCode::FORBIDDEN, &error))
-    }
-
-    /// What follows our own path in this one: nothing, or the name of a service below it. `None`: it is another path.
-    fn rest<'a>(&self, path: &'a str) -> Option<&'a str> {
-        let Some(ours) = &self.path else {
-            return Some("");
-        };
-        let rest = path
-            .strip_suffix('/')
-            .unwrap_or(path)
-            .strip_prefix(&**ours)?;
-        match rest.strip_prefix('/') {
-            None => rest.is_empty().then_some(""),
-            Some(name) => (self.below.is_some() && !name.is_empty()).then_some(name),
-        }
-    }
-}
-
 /// A request that was looked at, and what is still to be done about it.
 pub(crate) struct Received<B> {
     service: HttpService,
-    /// The page that it comes from. In a box, as all that is rare: this is moved around with every request.
+    /// The page that the request comes from. In a box, as all rare values are: this is moved around with every request.
     origin: Option<Box<HeaderValue>>,
     step: Step<B>,
 }
 
 enum Step<B> {
-    /// `None` once it is taken.
+    /// `None` once the answer was taken.
     Answered(Option<Box<Response<Body>>>),
     Post(Post<Watched<B>>),
     Later(Later),
@@ -373,7 +256,7 @@ where
     B: http_body::Body + Unpin,
     B::Data: Buf,
 {
-    /// The answer. A connection of our own is no longer busy then, unless a stream goes on.
+    /// Answers the request. After this, a connection of the server's own port is no longer busy, unless a stream goes on.
     pub(crate) async fn answer(mut self) -> Result<Response<Body>, Infallible> {
         let mut response = self.respond().await;
         if let Some(connection) = &self.service.connection {
@@ -382,7 +265,7 @@ where
         Ok(response)
     }
 
-    /// The answer, whatever becomes of the connection.
+    /// Answers the request, without a change to the connection.
     pub(crate) async fn respond(&mut self) -> Response<Body> {
         let mut response = match &mut self.step {
             Step::Post(post) => post.answer(&self.service.shared).await,
@@ -404,16 +287,16 @@ where
     }
 }
 
-/// Lets a page read an answer.
+/// Allows a page to read an answer.
 fn show_to(origin: HeaderValue, headers: &mut HeaderMap) {
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
     headers.insert(header::VARY, HeaderValue::from_static("origin"));
-    // A page must be told what it may read.
+    // A browser shows a page only the headers that are named here.
     let readable = HeaderValue::from_static("mcp-session-id, mcp-protocol-version");
     headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, readable);
 }
 
-/// A connection is busy until the answer to its request is on its way, or for as long as that is a stream.
+/// Ends the busy time of a connection when the answer is on its way. If the answer is a stream, the time ends with the stream.
 fn release(connection: &Arc<Connection>, response: &mut Response<Body>) {
     if response.body().is_stream() {
         let busy = Arc::clone(connection).stays_busy();
@@ -427,7 +310,7 @@ fn release(connection: &Arc<Connection>, response: &mut Response<Body>) {
     }
 }
 
-/// What a browser asks before it sends the real request from an allowed page.
+/// Answers the question that a browser sends before the real request of an allowed page.
 fn preflight() -> Response<Body> {
     let mut response = empty(StatusCode::NO_CONTENT);
     let headers = response.headers_mut();

@@ -1,8 +1,8 @@
-//! The event streams of sessions: what was said on them is kept for a while, so that a client whose connection broke
-//! can come back for the rest.
+//! The event streams of sessions. Their messages are kept for a while, so that a client whose connection broke can come back
+//! for the rest.
 //!
-//! A stream has one reader at a time; who comes later takes over. While a reader falls behind, whoever speaks waits;
-//! while there is none, the oldest events are dropped.
+//! A stream has one reader at a time; a later reader takes over. If the reader falls behind, the calls wait; if there is no
+//! reader, the oldest events are dropped.
 
 use std::{
     collections::VecDeque,
@@ -17,20 +17,20 @@ use lmcp_core::{Message, MessageKind};
 use lmcp_wire::RequestId;
 use tokio::sync::Notify;
 
-use crate::answer::Event;
+use crate::event::Event;
 
-/// A name of an event: `<stream>-<number>`, and `-<request>` where the stream answers one.
+/// The name of an event: `<stream>-<number>`, and `-<request>` if the stream answers one request.
 pub(crate) struct EventId {
     pub(crate) stream: u64,
     pub(crate) number: u64,
-    /// It was the last one.
+    /// The event was the last one.
     pub(crate) last: bool,
     pub(crate) answers: Answers,
 }
 
-/// What a stream is there for, as far as its name tells.
+/// The purpose of a stream, as far as the name of an event shows it.
 pub(crate) enum Answers {
-    /// Nothing: it is the session's own.
+    /// No request: the stream is the session's own.
     Nothing,
     /// A request.
     Request(RequestId),
@@ -39,7 +39,7 @@ pub(crate) enum Answers {
 }
 
 impl Answers {
-    /// What follows the number of an event in its name.
+    /// Returns the part of a name after the number of an event.
     fn suffix(&self) -> String {
         let id = match self {
             Self::Nothing => return String::new(),
@@ -51,14 +51,14 @@ impl Answers {
     }
 }
 
-/// Behind the number of an event that ends a stream.
+/// Follows the number of an event that ends a stream.
 const LAST: char = '!';
 
-/// As long as the id of a request may be, to stand in a name that is repeated in a header.
+/// The longest id of a request in a name. Clients repeat the name in a header.
 const LONGEST_ID: usize = 256;
 
 impl EventId {
-    /// As a client repeats it.
+    /// Reads a name that a client repeats.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut parts = text.splitn(3, '-');
         let stream = u64::from_str_radix(parts.next()?, 16).ok()?;
@@ -83,40 +83,40 @@ impl EventId {
 /// One stream.
 pub(crate) struct Stream {
     pub(crate) number: u64,
-    /// What it is there for.
+    /// The purpose of the stream.
     answers: Answers,
-    /// Begins with an event that has a name and nothing else.
+    /// Whether the stream begins with an event that has only a name.
     pub(crate) priming: bool,
     kept: Kept,
     log: Mutex<Log>,
-    /// Somebody read, or left.
+    /// Notified when a reader has read or left.
     read: Notify,
 }
 
-/// What is kept of a stream.
+/// The messages of a stream that are kept.
 #[derive(Clone, Copy)]
 pub(crate) enum Kept {
-    /// The last events, so many bytes of them.
+    /// The last events, up to this many bytes.
     Events(usize),
-    /// All responses and nothing else: for a client that takes no events.
+    /// All responses and nothing else, for a client that takes no events.
     Responses,
 }
 
 #[derive(Default)]
 struct Log {
     events: VecDeque<Said>,
-    /// How many were dropped before the first of these.
+    /// The number of events that were dropped before the first of `events`.
     dropped: u64,
     bytes: usize,
-    /// Nothing more will come.
+    /// No more messages will come.
     ended: bool,
-    /// An event has been sent: the client can come back.
+    /// An event was sent, so the client knows a name and can come back.
     named: bool,
-    /// The reader is to come back later.
+    /// The time after which the reader should come back.
     pause: Option<Duration>,
-    /// How many readers there were; only the last one reads.
+    /// The number of readers so far. Only the last one reads.
     readers: u64,
-    /// What the reader has read. `None`: there is no reader.
+    /// The number of the last event that the reader has read. `None`: there is no reader.
     position: Option<u64>,
     waker: Option<Waker>,
 }
@@ -127,11 +127,11 @@ struct Said {
     response: bool,
 }
 
-/// What is on a stream before anybody reads it.
+/// The state of a stream before anybody reads it.
 pub(crate) enum Opening {
-    /// All there will ever be, and nothing but responses.
+    /// All messages that will ever come, and all of them responses.
     Answered(Vec<Bytes>),
-    /// Something that needs a stream of events.
+    /// Messages that need a stream of events.
     Events,
 }
 
@@ -177,7 +177,7 @@ impl Stream {
         }
     }
 
-    /// Adds what is said.
+    /// Adds a message, or a pause.
     pub(crate) fn push(&self, reply: Message) {
         match reply.kind() {
             MessageKind::Pause(time) => self.pause(time),
@@ -208,42 +208,42 @@ impl Stream {
         log.wake();
     }
 
-    /// Nothing more will come.
+    /// Ends the stream: no more messages will come.
     pub(crate) fn end(&self) {
         let mut log = self.lock();
         log.ended = true;
         log.wake();
     }
 
-    /// What it takes, in bytes.
+    /// The memory that the stream takes, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.lock().bytes + size_of::<Self>() + 256
     }
 
-    /// Does a client know a name of it, or may it come to know one?
+    /// Whether a client knows the name of an event, or may get to know one.
     pub(crate) fn is_known(&self) -> bool {
         let log = self.lock();
         log.named || log.position.is_some()
     }
 
-    /// Does nobody read it, and is there nothing on it to come back for?
+    /// Whether nobody reads the stream, and it has nothing to come back for.
     pub(crate) fn is_blank(&self) -> bool {
         let log = self.lock();
         log.position.is_none() && log.events.is_empty() && log.dropped == 0
     }
 
-    /// Does somebody read it?
+    /// Whether the stream has a reader.
     pub(crate) fn has_reader(&self) -> bool {
         self.lock().position.is_some()
     }
 
-    /// Is everything behind this event known to have been said, and nothing there?
+    /// Whether the stream has ended, and no event follows this one.
     pub(crate) fn is_over_after(&self, number: u64) -> bool {
         let log = self.lock();
         log.ended && log.end() <= number
     }
 
-    /// Is there more that the reader has not read than may be kept?
+    /// Whether the reader has more unread events than may be kept.
     fn is_full(&self) -> bool {
         match self.kept {
             Kept::Events(most) => self.lock().is_full(most),
@@ -266,12 +266,12 @@ impl Stream {
 }
 
 impl Log {
-    /// The number of the last event. The first is 1; 0 is the one that only has a name.
+    /// The number of the last event. The first event is 1; 0 is the event that has only a name.
     fn end(&self) -> u64 {
         self.dropped + self.events.len() as u64
     }
 
-    /// Is there more that the reader has not read than may be kept?
+    /// Whether the reader has more unread events than may be kept.
     fn is_full(&self, most: usize) -> bool {
         let Some(position) = self.position else {
             return false;
@@ -281,7 +281,7 @@ impl Log {
         unread.map(|event| event.json.len()).sum::<usize>() >= most
     }
 
-    /// Drops what is too old, but never the last event, nor what a reader still has to read.
+    /// Drops the oldest events, but never the last one, nor those that the reader has not read.
     fn trim(&mut self, kept: Kept) {
         let Kept::Events(most) = kept else {
             return;
@@ -301,22 +301,22 @@ impl Log {
     }
 }
 
-/// Reads a stream from somewhere on.
+/// Reads a stream from some event on.
 pub(crate) struct Reader {
     stream: Arc<Stream>,
-    /// Which reader this is.
+    /// The number of this reader.
     me: u64,
-    /// The name without an event is still to be sent.
+    /// Whether the event that has only a name is still to be sent.
     primes: bool,
 }
 
 impl Reader {
-    /// From the beginning; takes over from whoever reads now.
+    /// Reads from the beginning, and takes over from the present reader.
     pub(crate) fn open(stream: &Arc<Stream>) -> Self {
         Self::take_over(stream, 0, stream.priming)
     }
 
-    /// From behind an event.
+    /// Reads from the event after this one.
     pub(crate) fn resume(stream: &Arc<Stream>, number: u64) -> Self {
         Self::take_over(stream, number, false)
     }
@@ -326,7 +326,7 @@ impl Reader {
         log.readers += 1;
         log.wake();
         log.position = Some(number.clamp(log.dropped, log.end()));
-        // Who comes back has done what was asked.
+        // A reader that comes back has waited as it was told.
         if !primes {
             log.pause = None;
         }
@@ -340,7 +340,7 @@ impl Reader {
         }
     }
 
-    /// How the stream begins. Plain responses are waited for, all of them.
+    /// Returns the beginning of the stream. Plain responses are returned when all of them are there.
     pub(crate) fn poll_opening(&self, cx: &mut Context<'_>) -> Poll<Opening> {
         let mut log = self.stream.lock();
         if log.readers != self.me {
@@ -359,12 +359,12 @@ impl Reader {
         Poll::Pending
     }
 
-    /// The stream it reads.
+    /// The stream that is read.
     pub(crate) fn stream(&self) -> &Stream {
         &self.stream
     }
 
-    /// The next piece of the body; `None` at the end.
+    /// Returns the next piece of the body; `None` at the end.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Event>> {
         if std::mem::take(&mut self.primes) {
             self.stream.lock().named = true;

@@ -15,9 +15,8 @@ use hyper_util::rt::TokioIo;
 use lmcp_wire::RpcError;
 
 use crate::{
-    answer::{Body, close, empty, refuse},
+    answer::{Answer, Body, close, empty, refuse},
     bind::Http,
-    service::{HttpService, Received},
 };
 
 impl Http {
@@ -58,7 +57,8 @@ pub struct HandOver {
 type Take = Box<dyn FnOnce(HandedOver) + Send>;
 
 impl HandOver {
-    /// Has this function get the connection, once the answer is written. It is dropped where the connection breaks before.
+    /// Gives the connection to this function once the answer is written. If the connection breaks before, the function is
+    /// dropped.
     pub fn to(take: impl FnOnce(HandedOver) + Send + 'static) -> Self {
         Self {
             headers: HeaderMap::new(),
@@ -73,19 +73,19 @@ impl fmt::Debug for HandOver {
     }
 }
 
-/// Where connections are handed over, and by whom.
+/// The path where connections are handed over, and the function that decides.
 pub(crate) struct Upgrade {
     path: String,
     protocol: &'static str,
     decide: Box<dyn Fn(&HeaderMap) -> Deciding + Send + Sync>,
 }
 
-/// A connection that is about to be handed over, if any.
+/// The connection that will be handed over, if the program has agreed.
 #[derive(Clone, Default)]
 pub(crate) struct Handing(Arc<Mutex<Option<(OnUpgrade, Take)>>>);
 
 impl Handing {
-    /// Hands the connection over, if that was agreed on.
+    /// Hands the connection over, if the program has agreed.
     pub(crate) async fn finish(self) {
         let agreed = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some((upgrading, take)) = agreed
@@ -102,27 +102,19 @@ impl Handing {
 }
 
 impl Upgrade {
-    /// Are connections handed over at this path?
+    /// Whether connections are handed over at this path.
     pub(crate) fn is_at(&self, path: &str) -> bool {
         self.path == path
     }
 
     /// Hands the connection of a request over, if the request asks for that and the program agrees.
-    pub(crate) fn take_in(
-        &self,
-        service: &HttpService,
-        mut request: Request<Incoming>,
-        handing: &Handing,
-    ) -> Received<Incoming> {
-        if let Some(refusal) = service.shared.gate.refusal(&request) {
-            return service.answered(refusal);
-        }
+    pub(crate) fn take_in(&self, mut request: Request<Incoming>, handing: &Handing) -> Answer {
         if request.method() != Method::GET || !asks_for(request.headers(), self.protocol) {
-            return service.answered(other_protocol(self.protocol));
+            return Answer::Now(other_protocol(self.protocol));
         }
         let (deciding, protocol) = ((self.decide)(request.headers()), self.protocol);
         let (upgrading, handing) = (hyper::upgrade::on(&mut request), handing.clone());
-        service.clone().later(async move {
+        Answer::Later(Box::pin(async move {
             match deciding.await {
                 Ok(HandOver { headers, take }) => {
                     handing.agree(upgrading, take);
@@ -130,11 +122,11 @@ impl Upgrade {
                 }
                 Err((status, words)) => declined(status, words),
             }
-        })
+        }))
     }
 }
 
-/// Does a request ask to go on in this protocol?
+/// Whether a request asks to go on in this protocol.
 fn asks_for(headers: &HeaderMap, protocol: &str) -> bool {
     let says = |name: header::HeaderName, word: &str| {
         let values = headers.get_all(name);
@@ -154,7 +146,7 @@ fn agreed(headers: HeaderMap, protocol: &'static str) -> Response<Body> {
     response
 }
 
-/// Nothing else is spoken at this path.
+/// Answers a request that does not ask for the protocol of this path.
 fn other_protocol(protocol: &'static str) -> Response<Body> {
     let words = format!("only `{protocol}` is spoken here: `Connection: upgrade`");
     let error = RpcError::invalid_request(words);

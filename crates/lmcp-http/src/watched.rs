@@ -1,4 +1,4 @@
-//! A request's body, which says when it has to be waited for.
+//! The body of a request, which notes when it is awaited.
 
 use std::{
     pin::Pin,
@@ -9,10 +9,10 @@ use std::{
 use http_body::{Body, Frame, SizeHint};
 use lmcp_core::transport::connections::Connection;
 
-/// A body, and the connection it comes on.
+/// A body, and the connection that it comes on.
 pub(crate) struct Watched<B> {
     pub(crate) body: B,
-    /// None where that is not ours.
+    /// `None` if the connection is not on the server's own port.
     pub(crate) connection: Option<Arc<Connection>>,
 }
 

@@ -1,5 +1,5 @@
-//! Which definitions somebody has seen or approved: on disk beside what servers offer, where a hub keeps anything, else in
-//! memory.
+//! Keeps the definitions that somebody has seen or approved: on disk next to the listings of the servers if the hub has a
+//! folder, else in memory.
 
 use std::{
     collections::BTreeMap,
@@ -14,19 +14,19 @@ use crate::{
     store::{Stamp, Store},
 };
 
-/// What people have seen of the servers of a hub, and how servers differ from that now.
+/// The definitions that people have seen of the servers of a hub, and how the servers differ from them now.
 ///
 /// A hub looks at its folder again and again ([`Hub::heed_approvals`](crate::Hub::heed_approvals)), so an approval by another
 /// process reaches it.
 #[derive(Debug)]
 pub struct Approvals {
     store: Option<Store>,
-    /// Where nothing is kept.
+    /// Used if nothing is kept on disk.
     memory: Mutex<BTreeMap<String, Pins>>,
 }
 
 impl Approvals {
-    /// Those of a hub that keeps things in this folder.
+    /// Returns the approvals of a hub that keeps its files in this folder.
     pub fn in_folder(folder: impl Into<PathBuf>) -> Self {
         Self::new(Some(Store(folder.into())))
     }
@@ -38,7 +38,7 @@ impl Approvals {
         }
     }
 
-    /// All servers that differ from what was first seen of them, as they were last listed.
+    /// Returns the servers whose last listing differs from what was first seen of them.
     ///
     /// # Errors
     /// The folder cannot be read.
@@ -53,7 +53,7 @@ impl Approvals {
         Ok(all)
     }
 
-    /// The servers of which something was seen.
+    /// Returns the servers that somebody has seen before.
     ///
     /// # Errors
     /// The folder cannot be read.
@@ -64,7 +64,7 @@ impl Approvals {
         }
     }
 
-    /// How a server differs from what was first seen of it, as it was last listed.
+    /// Returns how the last listing of a server differs from what was first seen of the server.
     ///
     /// # Errors
     /// The folder cannot be read.
@@ -77,7 +77,7 @@ impl Approvals {
         Ok(pins.map_or_else(Vec::new, |pins| pins.changes(&listing)))
     }
 
-    /// Approves of a server as it was last listed: of all of it, or of these tools. Gives what was approved.
+    /// Approves the last listing of a server: all of it, or these tools. Returns the changes that were approved.
     ///
     /// # Errors
     /// The folder cannot be read or written.
@@ -89,7 +89,7 @@ impl Approvals {
         self.approve_as(server, &listing, tools)
     }
 
-    /// The same, as it is listed here.
+    /// Does the same with this listing.
     pub(crate) fn approve_as(
         &self,
         server: &str,
@@ -110,15 +110,15 @@ impl Approvals {
         Ok(changes)
     }
 
-    /// How a server differs from what was first seen of it. What nobody has seen yet counts as seen now; not so a new tool of
-    /// a server that is pinned.
+    /// Returns how a server differs from what was first seen of it. A definition that nobody has seen yet counts as seen
+    /// from now on, except a new tool of a pinned server.
     pub(crate) fn review(
         &self,
         server: &str,
         listing: &Listing,
         is_pinned: bool,
     ) -> io::Result<Vec<Change>> {
-        // Mostly nothing is new: then nothing is written, and nobody is waited for.
+        // Usually nothing is new. Then nothing is written, and the lock is not needed.
         if let Some(pins) = self.pins(server)? {
             let changes = pins.changes(listing);
             if is_pinned || !changes.iter().any(Change::is_new) {
@@ -136,7 +136,7 @@ impl Approvals {
         Ok(pins.changes(listing))
     }
 
-    /// Tells whether somebody has approved of something.
+    /// Returns a stamp that changes when somebody approves something.
     pub(crate) fn stamp(&self, server: &str) -> Stamp {
         self.store.as_ref()?.stamp(server)
     }

@@ -1,4 +1,5 @@
-//! What the hub asks servers for itself: what they are, what they offer, and to tell of changes.
+//! Requests that the hub sends to servers for itself: a server says what it is, lists its items, and is told to report
+//! changes.
 
 use lmcp_core::{Endpoint, Request, own_request};
 use lmcp_wire::{RpcError, method::request};
@@ -12,12 +13,12 @@ use crate::{
     listing::Listing,
 };
 
-/// A request of the hub's own.
+/// Makes a request that comes from the hub itself.
 pub(crate) fn request(method: &str, params: Value) -> Result<Request, RpcError> {
     own_request("lmcp-hub", env!("CARGO_PKG_VERSION"), method, params)
 }
 
-/// Asks, waits for the result, and reads it where it stands: it may be long, and little of it may be wanted.
+/// Asks, waits for the result, and reads the result in place: the result may be long, and the hub may need little of it.
 pub(crate) async fn ask<T: Send + 'static>(
     server: &Endpoint,
     method: &'static str,
@@ -28,7 +29,7 @@ pub(crate) async fn ask<T: Send + 'static>(
     let message = message.ok_or_else(|| unanswered(method))?;
     let is_long = message.json().len() > LONG_ANSWER;
     let read = move || read_answer(method, message.json(), read);
-    // What takes long is done beside the thread that all callers share.
+    // A long result is read beside the thread that all callers share.
     match is_long {
         true => spawn_blocking(read).await.map_err(|_| unanswered(method))?,
         false => read(),
@@ -59,7 +60,7 @@ fn unanswered(method: &str) -> RpcError {
     RpcError::internal(format!("no answer to `{method}`"))
 }
 
-/// What a server is: what it offers at all, and how it is to be used.
+/// The answer of a server to `server/discover`: which lists it has, and its instructions.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Offer {
     pub(crate) tools: bool,
@@ -97,7 +98,7 @@ pub(crate) async fn discover(server: &Endpoint) -> Result<Offer, RpcError> {
     .await
 }
 
-/// All that a server offers.
+/// Asks for all items that a server offers.
 pub(crate) async fn lists(server: &Endpoint, offer: &Offer) -> Result<Listing, RpcError> {
     let mut listing = Listing {
         instructions: offer.instructions.clone(),
@@ -115,7 +116,7 @@ pub(crate) async fn lists(server: &Endpoint, offer: &Offer) -> Result<Listing, R
         (listing.resources, taking) = list(server, method, "resources", taking).await?;
         let method = request::RESOURCE_TEMPLATES_LIST;
         let templates = list(server, method, "resourceTemplates", taking.clone());
-        // Some have resources and know nothing of templates.
+        // Some servers have resources and do not know templates.
         match templates.await {
             Err(error) if error.code == lmcp_wire::error::METHOD_NOT_FOUND => {}
             templates => (listing.templates, taking) = templates?,
@@ -125,7 +126,7 @@ pub(crate) async fn lists(server: &Endpoint, offer: &Offer) -> Result<Listing, R
     Ok(listing)
 }
 
-/// A page of any list.
+/// One page of any list.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Page<'a> {

@@ -1,4 +1,4 @@
-//! What clients see of all that servers offer. No I/O.
+//! The lists that clients see, made from the lists of all servers. No I/O.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -20,47 +20,47 @@ use crate::{
     review::Review,
 };
 
-/// One server, as far as its lists are concerned.
+/// The part of the catalogue that comes from one server.
 #[derive(Clone, Copy)]
 pub(crate) struct Part<'a> {
     pub(crate) name: &'a Arc<str>,
-    /// What its names begin with, and its URIs.
+    /// The beginning of its names and URIs.
     pub(crate) prefix: &'a str,
     pub(crate) slug: &'a str,
-    /// None for a service that was mounted: all of it is offered.
+    /// `None` for a mounted service: all its tools are offered.
     pub(crate) config: Option<&'a ServerConfig>,
     pub(crate) listing: &'a Listing,
-    /// Of a server that is pinned: what differs from what somebody saw is not shown.
+    /// `Some` for a pinned server: a tool that differs from what somebody saw is not shown.
     pub(crate) review: Option<&'a Review>,
 }
 
-/// Where something is, and what it is called there.
+/// The server that has an item, and the name of the item there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) server: Arc<str>,
     pub(crate) own: String,
 }
 
-/// What clients see.
+/// The names and lists that clients see.
 #[derive(Debug)]
 pub(crate) struct View {
     pub(crate) tools: HashMap<String, Place>,
     pub(crate) prompts: HashMap<String, Place>,
-    /// Tools that are not shown before somebody approves of them, and why.
+    /// Tools that are not shown until somebody approves them, each with the reason.
     pub(crate) held: HashMap<String, (Place, String)>,
     /// The tools one by one.
     pub(crate) items: Vec<Box<RawValue>>,
-    /// The same, for a hub that offers them lazily.
+    /// The tools one by one, for a hub that offers them lazily.
     pub(crate) entries: Vec<Sought>,
-    /// The schemas of tools that have clients repeat arguments in headers.
+    /// The schemas of tools whose clients repeat arguments in headers.
     pub(crate) mirrored: HashMap<String, Box<RawValue>>,
     pub(crate) lists: Lists,
     pub(crate) instructions: Option<String>,
-    /// What was left out or mended, by server.
+    /// The items that were left out or mended, by server.
     pub(crate) notes: Vec<(Arc<str>, String)>,
 }
 
-/// The lists, each already written.
+/// The lists, each of them as finished text.
 #[derive(Debug)]
 pub(crate) struct Lists {
     pub(crate) tools: List,
@@ -72,7 +72,7 @@ pub(crate) struct Lists {
 #[derive(Debug)]
 pub(crate) struct List {
     pub(crate) page: Page,
-    /// Of its text: another one is another list.
+    /// A sum over the text of the list: if it differs, the list is another one.
     pub(crate) sum: u64,
 }
 
@@ -91,7 +91,7 @@ impl View {
             for words in &part.listing.left_out {
                 merging.note(part, words.clone());
             }
-            // What the operator calls a tool is its name, whatever other tools the server has.
+            // The operator's name for a tool always wins, whatever other tools the server has.
             for (own, label) in part.config.iter().flat_map(|config| &config.rename) {
                 merging.names.tools.give(part.prefix, own, label);
             }
@@ -148,7 +148,7 @@ impl List {
     }
 }
 
-/// Things that have names, in their order.
+/// Items that have names, in their order.
 #[derive(Default)]
 struct Named {
     items: Vec<Box<RawValue>>,
@@ -164,7 +164,7 @@ impl Named {
             server: Arc::clone(part.name),
             own: own.to_owned(),
         };
-        // A server that names two things the same has one.
+        // If a server uses a name twice, only the first item gets it.
         if let Entry::Vacant(free) = self.places.entry(name) {
             free.insert(place);
             self.items.push(item);
@@ -252,7 +252,7 @@ impl Merging<'_> {
     }
 }
 
-/// An item of a list, and its name.
+/// Returns the name of an item of a list, and its members.
 fn named(item: &RawValue) -> Option<(String, Members<'_>)> {
     let members = Members::read(item.get()).ok()?;
     let name = text(members.get("name")).filter(|name| !name.is_empty())?;
@@ -265,7 +265,7 @@ enum Mended {
     Not,
 }
 
-/// A schema of arguments says that they are an object: a client that finds another one may drop all tools.
+/// Makes sure that a schema of arguments says `object`: a client that finds another schema may drop all tools.
 fn mended(schema: Option<&RawValue>) -> Mended {
     let Some(schema) = schema else {
         return raw(&serde_json::json!({ "type": "object" }));
@@ -287,7 +287,7 @@ fn raw(schema: &impl Serialize) -> Mended {
     to_raw_value(schema).map_or(Mended::Not, Mended::With)
 }
 
-/// The page that shows what a tool does, if it has one, is a resource of its server.
+/// Rewrites the URI of the page that shows what a tool does. The page is a resource of its server.
 fn mark_page(tool: &mut Members<'_>, slug: &str) {
     let Some(meta) = tool.get("_meta").map(ToOwned::to_owned) else {
         return;
@@ -388,7 +388,7 @@ mod tests {
         assert_eq!(view.tools["a__kept"].own, "keep");
     }
 
-    /// What stands behind the repeated member is what many clients read.
+    /// Many clients read the last of two members with the same name.
     #[test]
     fn an_item_that_says_something_twice_is_left_out_and_that_is_said() {
         for tool in [

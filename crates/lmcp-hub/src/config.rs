@@ -1,4 +1,4 @@
-//! What our configuration says of servers. Nothing is started here; what clients write is in `foreign`.
+//! The servers in our own configuration. Nothing is started here; the formats of clients are in `foreign`.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -20,80 +20,80 @@ use crate::{
 /// Servers by their names.
 pub type Servers = BTreeMap<String, ServerConfig>;
 
-/// One server: how it is reached, what of it is offered, and how long it may take.
+/// One server: how it is reached, which of its tools are offered, and how long it may take.
 ///
-/// In TOML it is a table `[servers.NAME]`, and what such a table does not know it refuses.
+/// In TOML it is a table `[servers.NAME]`, which refuses unknown keys.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Table")]
 #[non_exhaustive]
 pub struct ServerConfig {
-    /// How it is reached.
+    /// How the server is reached.
     pub reach: Reach,
-    /// What its names and URIs begin with instead of its name; with the empty text they stay as they are.
+    /// The beginning of its names and URIs, instead of the name of the server. With an empty text, names and URIs stay as
+    /// they are.
     pub prefix: Option<String>,
-    /// The tools that are offered: these, or all but those with a `-` in front. None: all.
+    /// The tools that are offered: these, or all except those with a `-` in front. Empty: all.
     pub tools: Vec<String>,
     /// Other labels of tools, by the names that the server has for them.
     pub rename: BTreeMap<String, String>,
-    /// Who shares it.
+    /// Which clients share the server.
     pub isolate: Isolate,
-    /// How long it may be silent while it answers a call.
+    /// How long the server may be silent while it answers a call.
     pub timeout: Duration,
-    /// How long it may take to be there.
+    /// How long the server may take to start.
     pub start_timeout: Duration,
-    /// After how long without a call it is stopped; `None`: never.
+    /// The server is stopped after this time without a call; `None`: never.
     pub idle_stop: Option<Duration>,
-    /// Only what somebody has seen is shown of it; `None`: as the hub has it ([`Hub::pin`](crate::Hub::pin)).
+    /// Shows only definitions that somebody has seen; `None`: the setting of the hub counts ([`Hub::pin`](crate::Hub::pin)).
     pub pin: Option<bool>,
-    /// It is not used.
+    /// The server is not used.
     pub disabled: bool,
 }
 
-/// Who shares a server.
+/// Which clients share a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Isolate {
-    /// All clients.
+    /// All clients share the server.
     #[default]
     None,
-    /// Everybody who is the same caller, by token, role or user: every caller has a server of its own. Callers of whom nothing
-    /// is known are served as with `Session`.
+    /// Every caller, by token, role or user, has a server of its own. Unknown callers are served as with `Session`.
     Caller,
-    /// Nobody: every connection, and every session over HTTP, has a server of its own; requests that stand alone over HTTP
-    /// share one for each caller.
+    /// Every connection, and every session over HTTP, has a server of its own. Requests over HTTP without a session share
+    /// one server for each caller.
     Session,
 }
 
-/// How a server is reached. In texts, `${NAME}` and `${NAME:-default}` are taken from the environment.
+/// How a server is reached. In all texts, `${NAME}` and `${NAME:-default}` are replaced by values of the environment.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub enum Reach {
-    /// A program that is started.
+    /// The hub starts a program.
     Command {
         /// The program.
         command: String,
-        /// What it is told.
+        /// The arguments of the program.
         args: Vec<String>,
-        /// Beside the environment of this program.
+        /// Variables that are added to the environment of the hub.
         env: BTreeMap<String, String>,
-        /// Where it works.
+        /// The working folder of the program.
         cwd: Option<PathBuf>,
     },
-    /// By HTTP.
+    /// The hub calls the server over HTTP.
     Url {
-        /// Where.
+        /// The address of the server.
         url: String,
-        /// Sent with every request.
+        /// Headers that are sent with every request.
         headers: BTreeMap<String, String>,
-        /// Where the token is.
+        /// The file with the token.
         token_file: Option<PathBuf>,
     },
-    /// On a unix socket.
+    /// The hub connects to a unix socket.
     Socket(PathBuf),
 }
 
-/// A table as it is written.
+/// A table as it is written in the file.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Table {
@@ -184,7 +184,7 @@ fn seconds(said: Option<f64>) -> Result<Option<Duration>, String> {
 }
 
 impl ServerConfig {
-    /// A server that is reached so, with all else as usual.
+    /// Returns a server that is reached in this way, with defaults for all other settings.
     pub fn new(reach: Reach) -> Self {
         Self {
             reach,
@@ -200,17 +200,17 @@ impl ServerConfig {
         }
     }
 
-    /// Does the same server do for both?
+    /// Returns whether a server that runs for `self` can go on with the settings `other`.
     pub(crate) fn runs_as(&self, other: &Self) -> bool {
         self.reach == other.reach
             && self.prefix == other.prefix
             && self.isolate == other.isolate
-            // Servers for single clients know their time from when they are made.
+            // A server for single clients reads its idle time only when it is made.
             && (self.isolate == Isolate::None || self.idle_stop == other.idle_stop)
             && self.disabled == other.disabled
     }
 
-    /// The paths in it, for those who know what they are relative to.
+    /// Returns the paths in the configuration, so that a caller can resolve relative ones.
     pub fn paths_mut(&mut self) -> impl Iterator<Item = &mut PathBuf> {
         let path = match &mut self.reach {
             Reach::Command { cwd, .. } => cwd.as_mut(),
@@ -220,7 +220,7 @@ impl ServerConfig {
         path.into_iter()
     }
 
-    /// Is this tool of the server offered?
+    /// Returns whether this tool of the server is offered.
     pub(crate) fn offers(&self, tool: &str) -> bool {
         let is_left = |named: &String| named.strip_prefix('-') == Some(tool);
         if self.tools.iter().any(|named| named.starts_with('-')) {
@@ -229,12 +229,12 @@ impl ServerConfig {
         self.tools.is_empty() || self.tools.iter().any(|named| named == tool)
     }
 
-    /// What the tool is to be called.
+    /// Returns the label of a tool.
     pub(crate) fn label<'a>(&'a self, tool: &'a str) -> &'a str {
         self.rename.get(tool).map_or(tool, String::as_str)
     }
 
-    /// The way to it.
+    /// Returns the route to the server.
     pub(crate) fn route(&self) -> Result<Route, RpcError> {
         let wrong = |words: String| {
             RpcError::internal(words).with_data(json!({ "retriable": false, "fault": "transport" }))
@@ -284,7 +284,7 @@ impl ServerConfig {
     }
 }
 
-/// A text with what the environment has in the places of `${NAME}` and `${NAME:-default}`.
+/// Replaces `${NAME}` and `${NAME:-default}` in a text by values of the environment.
 fn filled(text: &str, look: &dyn Fn(&str) -> Option<String>) -> Result<String, String> {
     let mut parts = text.split("${");
     let mut whole = parts.next().unwrap_or_default().to_owned();
@@ -307,12 +307,12 @@ fn filled(text: &str, look: &dyn Fn(&str) -> Option<String>) -> Result<String, S
     Ok(whole)
 }
 
-/// Refuses servers whose names would lead to two of them.
+/// Refuses servers with equal prefixes, because a name would then lead to two servers.
 pub(crate) fn expect_apart(servers: &Servers) -> Result<(), String> {
     let mut seen: BTreeMap<String, &str> = BTreeMap::new();
     for (name, config) in servers.iter().filter(|(_, config)| !config.disabled) {
         let prefix = config.prefix.as_deref().unwrap_or(name);
-        // Both are compared: the first is for URIs, the second for names.
+        // Both forms are compared: the first is used for URIs, the second for names.
         let both = [
             format!("uri {}", slug(prefix)),
             format!("name {}", head(prefix)),

@@ -1,4 +1,4 @@
-//! A hub as one of its endpoints shows it: where names and URIs lead there.
+//! A hub as one of its endpoints shows it: resolves the names and URIs that clients use there.
 
 use std::{cell::RefCell, collections::HashMap, sync::Arc};
 
@@ -20,7 +20,7 @@ pub(crate) struct Desk {
 }
 
 impl Desk {
-    /// All servers of a hub.
+    /// Returns a desk that shows all servers of a hub.
     pub(crate) fn whole(hub: &Arc<Inner>) -> Self {
         Self {
             hub: Arc::clone(hub),
@@ -32,13 +32,13 @@ impl Desk {
         self.scope.view()
     }
 
-    /// The servers that are shown.
+    /// Returns the servers that are shown.
     fn members(&self) -> impl Iterator<Item = Arc<Member>> {
         let members = self.hub.members().into_iter();
         members.filter(|member| self.scope.shows(&member.name))
     }
 
-    /// A server that is shown and used.
+    /// Returns a server that is shown and not disabled.
     pub(crate) fn member(&self, name: &str) -> Option<Arc<Member>> {
         let member = self.hub.member(name);
         member.filter(|member| self.scope.shows(name) && !member.is_disabled())
@@ -48,12 +48,12 @@ impl Desk {
         self.members().all(|member| member.tried())
     }
 
-    /// The servers that nobody has heard of yet.
+    /// Returns the servers that nobody has tried to start yet.
     pub(crate) fn untried(&self) -> Vec<Arc<Member>> {
         self.members().filter(|member| !member.tried()).collect()
     }
 
-    /// The server that a name would be of, if that server never said what it offers.
+    /// Returns the server that a name would belong to, if that server has never listed its items.
     pub(crate) fn unheard_of(&self, name: &str) -> Option<Arc<Member>> {
         let members = self.hub.members();
         let prefixes = Prefixes::new(members.iter().map(|member| &*member.prefix));
@@ -63,12 +63,12 @@ impl Desk {
         (!self.hub.knows(&found.name)).then_some(found)
     }
 
-    /// Where a URI or the id of a task leads.
+    /// Returns the server that a URI or the id of a task belongs to.
     pub(crate) fn place(&self, marked: &str) -> Option<Place> {
         led_back(marked, &|slug| self.by_slug(slug))
     }
 
-    /// Where many of them lead: each server is looked up once.
+    /// Does the same for many URIs or ids: each server is looked up once.
     pub(crate) fn places<'a>(
         &self,
         marked: impl IntoIterator<Item = &'a String>,
@@ -96,7 +96,7 @@ impl Desk {
         let view = self.view();
         let all = self.members().map(|member| {
             let mut status = member.status();
-            // Whoever waits for its tools is not to think that there are none.
+            // A caller that waits for the tools of this server must not conclude that the server has none.
             let is_unheard = status.last_error.is_none() && !self.hub.knows(&member.name);
             if is_unheard && matches!(status.state, ServerState::Stopped | ServerState::Ready) {
                 status.state = ServerState::Starting;

@@ -1,5 +1,5 @@
-//! Servers as clients write them: Claude Code, Claude Desktop, Cursor, VS Code, Codex, Gemini and OpenCode. Each has its own words for
-//! the same things; none has a word that means something else to another. No I/O.
+//! Reads servers in the formats of clients: Claude Code, Claude Desktop, Cursor, VS Code, Codex, Gemini and OpenCode. Each
+//! client has its own words for the same things, and no word means different things in two clients. No I/O.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -11,17 +11,17 @@ use crate::{
     jsonc,
 };
 
-/// Is this the JSON of some client, and not TOML?
+/// Returns whether a text is the JSON of a client, and not TOML.
 pub fn is_json(text: &str) -> bool {
     let text = text.trim_start_matches('\u{feff}').trim_start();
     text.starts_with('{') || text.starts_with("//") || text.starts_with("/*")
 }
 
-/// The servers in the JSON of a client: those below `mcpServers` or `servers`. Comments and a comma too many are taken, and
-/// members that nobody knows here are passed over.
+/// Reads the servers in the JSON of a client, below `mcpServers` or `servers`. Comments and a comma too many are accepted,
+/// and unknown members are ignored.
 ///
 /// # Errors
-/// Which line makes no sense, and why; or which server. A value is never shown: there may be a token in it.
+/// The line or the server that cannot be read, and the reason. A value is never shown, because there may be a token in it.
 pub fn from_json(text: &str) -> Result<Servers, String> {
     #[derive(Deserialize)]
     struct File {
@@ -29,7 +29,8 @@ pub fn from_json(text: &str) -> Result<Servers, String> {
         servers: BTreeMap<String, Entry>,
     }
     let plain = jsonc::plain(text);
-    // Lines of the plain text are those of the file but for comments; errors of JSON name a line of it.
+    // The plain text has the same lines as the file, only without comments, so the line of a JSON error is a line of the
+    // file.
     let file: File = serde_json::from_slice(&plain).map_err(|err| {
         let kind = match err.classify() {
             serde_json::error::Category::Data => {
@@ -48,29 +49,29 @@ pub fn from_json(text: &str) -> Result<Servers, String> {
     read.collect()
 }
 
-/// A server in the configuration of a client. Members that nobody knows here are passed over.
+/// A server in the configuration of a client. Unknown members are ignored.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Entry {
-    /// `local` and `remote` are words of OpenCode alone.
+    /// Only OpenCode uses `local` and `remote`.
     r#type: Option<String>,
     command: Words,
     args: Vec<String>,
     #[serde(deserialize_with = "texts")]
     env: BTreeMap<String, String>,
-    /// OpenCode.
+    /// Used by OpenCode.
     #[serde(deserialize_with = "texts")]
     environment: BTreeMap<String, String>,
     cwd: Option<PathBuf>,
     url: Option<String>,
-    /// Gemini, beside or instead of `url`.
+    /// Used by Gemini, beside or instead of `url`.
     #[serde(rename = "httpUrl")]
     http_url: Option<String>,
     #[serde(rename = "serverUrl")]
     server_url: Option<String>,
     #[serde(deserialize_with = "texts")]
     headers: BTreeMap<String, String>,
-    /// Codex, as the next five.
+    /// Used by Codex, as the next five members.
     #[serde(deserialize_with = "texts")]
     http_headers: BTreeMap<String, String>,
     /// Headers whose values are in variables.
@@ -79,7 +80,7 @@ pub(crate) struct Entry {
     startup_timeout_sec: Option<f64>,
     startup_timeout_ms: Option<f64>,
     tool_timeout_sec: Option<f64>,
-    /// Seconds for some clients, milliseconds for others.
+    /// Some clients mean seconds, others milliseconds.
     timeout: Option<f64>,
     #[serde(alias = "enabled_tools", rename = "includeTools")]
     include_tools: Vec<String>,
@@ -89,7 +90,7 @@ pub(crate) struct Entry {
     enabled: Option<bool>,
 }
 
-/// A program, for some clients with all that it is told.
+/// A program. Some clients write its arguments into the same list.
 #[derive(Default, Deserialize)]
 #[serde(untagged)]
 enum Words {
@@ -99,7 +100,7 @@ enum Words {
     Many(Vec<String>),
 }
 
-/// Texts, which some clients let people write as numbers. What is `null` is not there.
+/// Reads texts, which some clients let people write as numbers. A `null` is left out.
 fn texts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, String>, D::Error> {
     let all: BTreeMap<String, Value> = BTreeMap::deserialize(deserializer)?;
     let mut texts = BTreeMap::new();
@@ -125,7 +126,7 @@ impl Entry {
             .map(|time| if time >= 1000.0 { time / 1000.0 } else { time });
         let start_timeout = self.startup_timeout_sec;
         let start_timeout = start_timeout.or(self.startup_timeout_ms.map(|time| time / 1000.0));
-        // OpenCode's is for the start alone: a call may take longer.
+        // The timeout of OpenCode is for the start alone: a call may take longer.
         let is_of_start = matches!(self.r#type.as_deref(), Some("local" | "remote"));
         let (timeout, start_timeout) = match is_of_start {
             true => (None, timeout),
@@ -152,7 +153,7 @@ impl Entry {
             .map(|tool| format!("-{tool}"));
         let tools = match self.include_tools.is_empty() {
             true => left.collect(),
-            // Whatever is in both lists is left out.
+            // A tool in both lists is left out.
             false => {
                 let left: Vec<_> = left.collect();
                 let mut tools = self.include_tools;
@@ -164,7 +165,7 @@ impl Entry {
         env.extend(self.environment);
         let url = self.http_url.or(self.url).or(self.server_url);
         let is_program = command.is_some();
-        // Some write all members, whatever a server has; a program comes first.
+        // Some clients write all members for every server. If there is a program, the URL is not used.
         ServerConfig::try_from(Table {
             args: match is_program {
                 true => [first, self.args].concat(),

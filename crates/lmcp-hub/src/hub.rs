@@ -1,4 +1,7 @@
-//! The hub: a [`Service`] that has many others answer.
+//! The hub: a [`Service`] that passes requests on to many others.
+
+#[cfg(test)]
+mod hanging;
 
 use std::{
     fmt, io,
@@ -25,15 +28,15 @@ use crate::{
     store::Store,
 };
 
-/// Many servers behind one endpoint, as a [`Service`]: what they offer is one list, and every request goes to the server
-/// that it is for, with everything that is said on the way. Cheap to clone.
+/// Many servers behind one endpoint, as a [`Service`]. The hub shows the items of all servers in one list, and passes every
+/// request, and all messages that belong to it, to the right server. Cheap to clone.
 ///
-/// Servers are started when they are first called. One that is dead, hangs or dies holds up nobody but those who call it, and
-/// they are told within a bounded time.
+/// A server is started when it is first called. A server that is dead, hangs or dies delays only the callers of this server,
+/// and they get an error within a bounded time.
 #[derive(Clone)]
 pub struct Hub(Arc<Inner>);
 
-/// The servers of one group of a hub, as a [`Service`]: nothing of other servers is seen or reached through it. Names and URIs
+/// The servers of one group of a hub, as a [`Service`]: other servers cannot be seen or reached through it. Names and URIs
 /// are those of the whole hub.
 #[derive(Clone)]
 pub struct Group {
@@ -42,12 +45,13 @@ pub struct Group {
 }
 
 impl Hub {
-    /// A hub without servers, of this name.
+    /// Returns a hub without servers.
     pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
         Self::make(name.into(), version.into(), None)
     }
 
-    /// The same; what servers offer is kept in this folder, and served at once the next time.
+    /// Returns a hub as [`Hub::new`] does, and keeps the listings of servers in this folder, so that the next run shows them
+    /// at once.
     pub fn kept_in(
         name: impl Into<String>,
         version: impl Into<String>,
@@ -60,15 +64,15 @@ impl Hub {
         Self(Arc::new(Inner::new(name, version, store)))
     }
 
-    /// Binds tasks and states of servers to their callers with this key. One that is kept makes them outlast a restart;
-    /// without one every hub makes its own. To be called before there are servers.
+    /// Binds tasks and states of servers to their callers with this key. With the same key, they stay valid after a restart;
+    /// without a key every hub makes its own. Call it before servers are set.
     #[must_use]
     pub fn key(self, key: [u8; 32]) -> Self {
         let _ = self.0.key.set(key.into());
         self
     }
 
-    /// Puts a service of this program beside the servers, under a name. It replaces the one that had the name.
+    /// Adds a service of this program under a name, and replaces the one that had the name.
     pub fn mount(&self, name: &str, service: impl Service) {
         let service: Arc<dyn Service> = Arc::new(service);
         let config = ServerConfig::new(Reach::Socket(PathBuf::new()));
@@ -78,8 +82,8 @@ impl Hub {
         self.0.have_others();
     }
 
-    /// The same, and its tools keep their own names. The service bounds the time of its calls itself. Its name and theirs are
-    /// then for nobody else: no server may be called so, or have the prefix `""`.
+    /// Adds a service as [`Hub::mount`] does, but its tools keep their own names. The service bounds the time of its calls
+    /// itself. No other server may have this name or the prefix `""` then.
     pub fn mount_plainly(&self, name: &str, service: impl Service) {
         let service: Arc<dyn Service> = Arc::new(service);
         let mut config = ServerConfig::new(Reach::Socket(PathBuf::new()));
@@ -92,7 +96,7 @@ impl Hub {
         self.0.look_again();
     }
 
-    /// Takes away what is mounted under a name. Calls that go on there end as they would have.
+    /// Removes the service that is mounted under a name. Calls that run there end normally.
     pub fn unmount(&self, name: &str) {
         let mounted = self.0.member(name).filter(|member| member.is_mounted);
         if let Some(member) = mounted {
@@ -102,23 +106,23 @@ impl Hub {
         }
     }
 
-    /// Has exactly these servers from now on, beside what is mounted. Those that stay as they are go on undisturbed, and calls
-    /// that go on with others end as they would have.
+    /// Sets the servers, beside the mounted ones. A server whose configuration stays the same runs on, and calls that run on
+    /// the others end normally.
     ///
     /// # Errors
-    /// Two servers have the same prefix. Nothing has changed then.
+    /// Two servers have the same prefix. Nothing was changed then.
     pub fn set(&self, servers: &Servers) -> Result<(), String> {
         expect_apart(servers)?;
         self.0.set(servers);
         Ok(())
     }
 
-    /// Has exactly these groups from now on. What listens to a group that is gone comes to its end.
+    /// Sets the groups. A subscription to a group that is gone ends.
     pub fn set_groups(&self, groups: &Groups) {
         self.0.set_groups(groups);
     }
 
-    /// The servers of one group, if there is such a group.
+    /// Returns the servers of one group, if the group exists.
     pub fn group(&self, name: &str) -> Option<Group> {
         self.0.group(name)?;
         Some(Group {
@@ -127,22 +131,22 @@ impl Hub {
         })
     }
 
-    /// Offers `find_tools`, `describe_tool` and `call_tool` instead of all tools of all servers, which can then be called
-    /// through the last: for models that are not to read hundreds of descriptions.
+    /// Offers `find_tools`, `describe_tool` and `call_tool` instead of all tools of all servers. `call_tool` calls the
+    /// others. Use it for models that should not read hundreds of descriptions.
     pub fn offer_lazily(&self) {
         self.0.is_lazy.store(true, Ordering::Release);
         self.0.look_again();
     }
 
-    /// Shows only what somebody has seen: a tool whose definition changed since it was first seen, or that is new at a server
-    /// which was seen before, is not there until it is approved. A server whose configuration says otherwise is left out.
+    /// Shows only definitions that somebody has seen. A tool is hidden until it is approved if its definition has changed,
+    /// or if it is new at a server that was seen before. A server with a `pin` setting of its own follows that setting.
     pub fn pin(&self, is_pinned: bool) {
         self.0.pins_all.store(is_pinned, Ordering::Release);
         self.0.review_again(|_| true);
     }
 
-    /// Approves of a server as it is listed now: of all of it, or of these tools, by the names that the server has for them.
-    /// Gives what was approved.
+    /// Approves the current listing of a server: all of it, or these tools, by the names that the server has for them.
+    /// Returns the changes that were approved.
     ///
     /// # Errors
     /// Nothing is known of the server, or the approval cannot be kept.
@@ -150,21 +154,21 @@ impl Hub {
         self.0.approve(server, tools)
     }
 
-    /// Looks whether another process has approved of something in the folder of this hub ([`Approvals`](crate::Approvals)). To be called now and
-    /// then: it costs one look at a file for each server. The work is done beside the thread of the caller.
+    /// Checks whether another process has approved something in the folder of this hub ([`Approvals`](crate::Approvals)).
+    /// Call it now and then: it looks at one file for each server. The work is done beside the thread of the caller.
     pub async fn heed_approvals(&self) {
         let hub = Arc::clone(&self.0);
-        // It fails where the process ends.
+        // It fails only while the process ends.
         let _ = spawn_blocking(move || hub.heed_approvals()).await;
     }
 
-    /// Waits until a server has been started and has said what it offers, or could not be: for programs that then let go of what
-    /// only a start needs. For one waiter.
+    /// Waits until a server has been started and has listed its items, or could not be started. Use it in a program that can
+    /// drop things that only the start needs. Only one waiter is woken.
     pub async fn settled(&self) {
         self.0.settled.notified().await;
     }
 
-    /// How all servers are.
+    /// Returns the state of all servers.
     pub fn status(&self) -> Vec<ServerStatus> {
         Desk::whole(&self.0).status()
     }
@@ -194,7 +198,7 @@ impl Service for Hub {
 
 impl Service for Group {
     fn call(&self, request: Request) -> Replies {
-        // Looked up each time: a group may be another one by now, or gone.
+        // The group is looked up for each call, because it may have changed or be gone.
         match self.hub.group(&self.name) {
             Some(scope) => {
                 let hub = Arc::clone(&self.hub);
@@ -236,7 +240,7 @@ mod tests {
     use super::*;
     use crate::member::Make;
 
-    /// A hub over a server that is made anew whenever it is needed, and how often that was.
+    /// Makes a hub over a server that is made again whenever it is needed, and counts how often.
     fn hub(change: impl FnOnce(&mut ServerConfig)) -> (Hub, Arc<AtomicUsize>) {
         let made = Arc::<AtomicUsize>::default();
         let count = Arc::clone(&made);
@@ -262,7 +266,7 @@ mod tests {
         let status = hub.status();
         assert_eq!(status[0].state, crate::ServerState::Stopped);
         assert_eq!((status[0].tools, status[0].restarts), (1, 0));
-        // Its tools are listed all the same, and nothing is started for that.
+        // The hub still lists the tools of the stopped server, and does not start it for that.
         assert_eq!(client.list_tools().await.unwrap().len(), 1);
         assert_eq!(made.load(Ordering::Relaxed), 1);
         client.call_tool("one__say", json!({})).await.unwrap();

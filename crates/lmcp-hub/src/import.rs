@@ -1,4 +1,4 @@
-//! Servers out of the configurations of clients, and our own configuration of them. No I/O.
+//! Reads servers from the configurations of clients, and writes them as our own configuration. No I/O.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,9 +15,10 @@ use crate::{
     foreign::Entry,
 };
 
-/// The servers in the configuration of a client, as JSON or TOML that was read already: below `mcpServers`, `servers`, `mcp` or
-/// `mcp_servers`, also of single projects. What is meant relative to a project is relative to `folder`, or to the project that
-/// the configuration names. What makes no sense is left out, and said in the list behind, as is what somebody has to do.
+/// Reads the servers in the configuration of a client, as JSON or TOML that was already parsed: below `mcpServers`,
+/// `servers`, `mcp` or `mcp_servers`, also of single projects. Paths relative to a project are relative to `folder`, or to
+/// the project that the configuration names. Entries that make no sense are left out. The second list names them, and says
+/// what a person has to do.
 pub fn import(configuration: &Value, folder: Option<&Path>) -> (Servers, Vec<String>) {
     let mut found = Found::default();
     found.place(configuration, folder);
@@ -34,10 +35,10 @@ struct Found {
 }
 
 impl Found {
-    /// A configuration, or the part of it that is about one project.
+    /// Reads a configuration, or the part of it for one project.
     fn place(&mut self, place: &Value, folder: Option<&Path>) {
         let off = names(&place["disabledMcpServers"]);
-        // Gemini has settings of all servers at the place where OpenCode has servers.
+        // Gemini keeps settings for all servers in the place where OpenCode keeps servers.
         let allowed = place["mcp"]["allowed"]
             .is_array()
             .then(|| names(&place["mcp"]["allowed"]));
@@ -52,7 +53,7 @@ impl Found {
             let entries = place[member].as_object();
             self.entries(entries, folder, &is_off);
         }
-        // VS Code once had its servers among all other settings, one level deeper.
+        // VS Code once kept its servers among all other settings, one level deeper.
         match place["mcp"]["servers"].as_object() {
             Some(servers) if servers.values().all(Value::is_object) && !is_server(servers) => {
                 self.entries(Some(servers), folder, &is_off);
@@ -86,7 +87,7 @@ impl Found {
         }
     }
 
-    /// Has all texts say the same here as in the client.
+    /// Translates all texts, so that they mean the same here as in the client.
     fn settle(&mut self, name: &str, config: &mut ServerConfig, folder: Option<&Path>) {
         let mut wanted = BTreeSet::new();
         let mut change = |text: &mut String| *text = translated(text, folder, &mut wanted);
@@ -133,7 +134,7 @@ impl Found {
         }
     }
 
-    /// What a client would do for a server, and a hub does not.
+    /// Notes settings that a client would obey and a hub does not.
     fn note_what_is_lost(&mut self, name: &str, entry: &Value) {
         for (member, words) in [
             (
@@ -153,14 +154,15 @@ impl Found {
     }
 }
 
-/// May it matter where a server of a project is started? Clients start it in the folder of the project. What is fetched by its
-/// name is the same everywhere, unless it is told of something in the folder: several projects then share one server.
+/// Returns whether the folder in which a server of a project is started may matter. Clients start the server in the folder
+/// of the project. A program that is fetched by name is the same everywhere, unless an argument names something in the
+/// folder. Several projects then share one server.
 fn needs_folder(command: &str, args: &[String]) -> bool {
     let program = command.rsplit('/').next().unwrap_or(command);
     !FETCHERS.contains(&program) || args.iter().any(|text| is_relative(text))
 }
 
-/// Is this a path that begins in some folder? A doubt counts as yes.
+/// Returns whether a text is a path that begins in some folder. If in doubt, returns true.
 fn is_relative(text: &str) -> bool {
     let text = match text.split_once('=') {
         Some((option, value)) if option.starts_with('-') => value,
@@ -176,14 +178,14 @@ fn names(list: &Value) -> BTreeSet<String> {
         .collect()
 }
 
-/// Is this one server, and no list of them?
+/// Returns whether this is one server, and not a list of servers.
 fn is_server(members: &Map<String, Value>) -> bool {
     ["command", "url", "type"]
         .iter()
         .any(|member| members.contains_key(*member))
 }
 
-/// A text with our words for what clients fill in. What somebody has to do about it is added to `wanted`.
+/// Replaces the placeholders of clients by ours. Adds to `wanted` what a person has to do for that.
 fn translated(text: &str, folder: Option<&Path>, wanted: &mut BTreeSet<String>) -> String {
     if let Some(name) = text
         .strip_prefix("Bearer $")
@@ -229,7 +231,7 @@ fn translated(text: &str, folder: Option<&Path>, wanted: &mut BTreeSet<String>) 
                 ));
                 done += &format!("${{{name}}}");
             }
-            // OpenCode.
+            // The form of OpenCode.
             (false, ("env", name)) => done += &format!("${{{name}}}"),
             (false, ("file", path)) => {
                 let name = variable_of(path.rsplit('/').next().unwrap_or(path));
@@ -251,7 +253,7 @@ fn is_variable(name: &str) -> bool {
             .all(|letter| is_letter(letter) || letter.is_ascii_digit())
 }
 
-/// A name that a variable may have.
+/// Makes a name that a variable may have.
 fn variable_of(id: &str) -> String {
     let letters = id
         .chars()
@@ -263,13 +265,13 @@ fn variable_of(id: &str) -> String {
 }
 
 fn read(entry: &Value) -> Result<ServerConfig, String> {
-    // The words of the decoder would show values, and there may be a token in one.
+    // The message of the decoder would show values, and one of them may be a token.
     let entry: Entry = serde_json::from_value(entry.clone())
         .map_err(|_| "it is not written as servers are".to_owned())?;
     entry.config()
 }
 
-/// Adds a server; one that is there already is not there twice, and another of its name gets a number.
+/// Adds a server. An equal server is not added twice, and another server with the same name gets a number.
 pub fn add(servers: &mut Servers, name: &str, config: ServerConfig) {
     let mut free = name.to_owned();
     for number in 2.. {
@@ -282,7 +284,7 @@ pub fn add(servers: &mut Servers, name: &str, config: ServerConfig) {
     servers.insert(free, config);
 }
 
-/// Servers as our configuration has them.
+/// Writes servers as our configuration.
 pub fn to_toml(servers: &Servers) -> String {
     let tables: Vec<_> = servers
         .iter()
@@ -381,7 +383,8 @@ fn key(name: &str) -> String {
     }
 }
 
-/// A string of JSON is one of TOML. What nobody sees is escaped: somebody reads the file before it is used.
+/// Writes a string as JSON, which is also valid TOML. Invisible characters are escaped, because a person reads the file
+/// before it is used.
 fn string(text: impl Serialize) -> String {
     let text = serde_json::to_string(&text).unwrap_or_else(|_| "\"\"".to_owned());
     let mut shown = String::with_capacity(text.len());
@@ -394,7 +397,7 @@ fn string(text: impl Serialize) -> String {
     shown
 }
 
-/// Programs that start a server which they fetch by its name.
+/// Programs that fetch a server by its name and start it.
 const FETCHERS: [&str; 6] = ["npx", "bunx", "uvx", "pipx", "docker", "podman"];
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What a hub consists of: its servers, what is known of them, and what clients see of that.
+//! The parts of a hub: its servers, what is known of them, and what clients see of that.
 
 use std::{
     collections::BTreeMap,
@@ -17,16 +17,16 @@ use crate::{
     scope::Scope, store::Store,
 };
 
-/// A hub, shared by its endpoints and the tasks beside its servers.
+/// The state of a hub, shared by its endpoints and by the tasks beside its servers.
 pub(crate) struct Inner {
     pub(crate) info: Arc<str>,
-    /// Binds tasks and states of servers to their callers: all callers of a server share it.
+    /// Binds tasks and states of servers to their callers. All callers of a server share the key.
     pub(crate) key: OnceLock<OwnerKey>,
     members: RwLock<BTreeMap<Arc<str>, Kept>>,
-    /// How often there were other servers, or groups.
+    /// Counts how often servers or groups were replaced.
     roster: AtomicU64,
     catalog: Mutex<Catalog>,
-    /// Held by whoever makes what clients see, so that nobody shows them an earlier state. It comes before the catalogue.
+    /// Held while the lists for clients are made, so that no earlier state is shown later. Locked before the catalogue.
     looking: Mutex<()>,
     pub(crate) whole: Arc<Scope>,
     pub(crate) groups: RwLock<BTreeMap<String, Arc<Scope>>>,
@@ -36,7 +36,7 @@ pub(crate) struct Inner {
     pub(crate) began: Instant,
     pub(crate) is_lazy: AtomicBool,
     pub(crate) keepers: Tasks,
-    /// A server was started and listed, or could not be.
+    /// Notified when a server was started and listed, or could not be started.
     pub(crate) settled: Notify,
 }
 
@@ -54,7 +54,7 @@ impl Drop for Kept {
 
 #[derive(Default)]
 pub(crate) struct Catalog {
-    /// Shared with whoever makes what clients see of it, which may take long.
+    /// Shared with the code that makes the lists for clients, which may take long.
     pub(crate) known: BTreeMap<Arc<str>, Arc<Known>>,
 }
 
@@ -89,14 +89,14 @@ impl Inner {
         groups.get(name).cloned()
     }
 
-    /// The whole hub, and every group of it.
+    /// Returns the whole hub and every group of it.
     fn scopes(&self) -> Vec<Arc<Scope>> {
         let groups = self.groups.read().unwrap_or_else(PoisonError::into_inner);
         let whole = [&self.whole].into_iter();
         whole.chain(groups.values()).cloned().collect()
     }
 
-    /// Wakes all who wait for something to change.
+    /// Wakes all callers that wait for a change.
     pub(crate) fn nudge(&self) {
         for scope in self.scopes() {
             scope.changes.send_modify(|_| {});
@@ -111,19 +111,19 @@ impl Inner {
         }
     }
 
-    /// There are other servers, or groups.
+    /// Notes that servers or groups were replaced.
     pub(crate) fn have_others(&self) {
         self.roster.fetch_add(1, Ordering::AcqRel);
         self.look_again();
     }
 
-    /// How often there were other servers, or groups: where a URI leads is the same until then.
+    /// Returns how often servers or groups were replaced: until that changes, URIs lead to the same servers.
     pub(crate) fn roster(&self) -> u64 {
         self.roster.load(Ordering::Acquire)
     }
 
-    /// Makes what clients see, and tells them if that is another list than before. That takes as long as the lists are: whoever
-    /// shares a thread with others does it beside them.
+    /// Makes the lists for clients, and tells clients if a list has changed. The time grows with the length of the lists, so
+    /// code on a shared thread calls it on another thread.
     pub(crate) fn look_again(&self) {
         let _alone = self.looking.lock().unwrap_or_else(PoisonError::into_inner);
         let members = self.members();
@@ -149,7 +149,7 @@ impl Inner {
         }
     }
 
-    /// Is only shown what somebody has seen?
+    /// Returns whether only definitions that somebody has seen are shown.
     pub(crate) fn is_pinned(&self, member: &Member) -> bool {
         let said = member.config().pin;
         !member.is_mounted && said.unwrap_or_else(|| self.pins_all.load(Ordering::Acquire))
@@ -163,7 +163,7 @@ impl Inner {
         self.catalog().known.contains_key(name)
     }
 
-    /// How long all lists are together that are known.
+    /// Returns how long all known lists are together.
     pub(crate) fn listed_bytes(&self) -> usize {
         let catalog = self.catalog();
         let known = catalog.known.values();

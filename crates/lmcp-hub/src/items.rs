@@ -1,4 +1,4 @@
-//! The items of a server's lists, as they are taken: all who read one read the same. No I/O.
+//! Checks the items of a server's lists as they are taken, so that all readers of an item read the same. No I/O.
 
 use std::{borrow::Cow, collections::HashSet, fmt};
 
@@ -10,16 +10,16 @@ use serde_json::value::RawValue;
 
 use crate::limits::{ITEM_BYTES, LIST_BYTES, LIST_ITEMS, NOTES};
 
-/// Takes items of the lists of one server, as they are read: what is not kept is never held.
+/// Takes items of the lists of one server while they are read: an item that is not taken is never held in memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Taking {
-    /// The list that is read.
+    /// The list that is being read.
     list: String,
-    /// Bytes that all lists may still have.
+    /// Bytes that all lists may still take.
     room: usize,
     /// Items that this list may still have.
     more: usize,
-    /// What was not taken, in words.
+    /// The items that were not taken, in words.
     pub(crate) left_out: Vec<String>,
 }
 
@@ -35,18 +35,18 @@ impl Default for Taking {
 }
 
 impl Taking {
-    /// The next list comes.
+    /// Begins the next list.
     pub(crate) fn begin(&mut self, list: &str) {
         list.clone_into(&mut self.list);
         self.more = LIST_ITEMS;
     }
 
-    /// Is nothing more taken of this list?
+    /// Returns whether nothing more is taken of this list.
     pub(crate) fn is_full(&self) -> bool {
         self.more == 0 || self.room == 0
     }
 
-    /// Takes the items of a page: of an array, as text.
+    /// Takes the items of a page. `items` is the text of an array.
     pub(crate) fn page(
         &mut self,
         items: &str,
@@ -80,7 +80,7 @@ impl Taking {
         reader.deserialize_seq(Reader(self, all))
     }
 
-    /// Is this item taken? One that is left out counts, too: others like it may follow without end.
+    /// Returns whether this item is taken. An item that is left out counts, too, because such items may follow without end.
     fn takes(&mut self, item: &RawValue) -> bool {
         self.more = self.more.saturating_sub(1);
         let Some(room) = self.room.checked_sub(item.get().len()) else {
@@ -103,7 +103,7 @@ impl Taking {
     }
 }
 
-/// The items that are taken of those that were kept. The words say which ones are not, and why.
+/// Filters items that were kept. Adds to `words` which items are not taken, and why.
 pub(crate) fn sifted(items: Vec<Box<RawValue>>, words: &mut Vec<String>) -> Vec<Box<RawValue>> {
     let mut taking = Taking::default();
     let items = items.into_iter();
@@ -112,8 +112,9 @@ pub(crate) fn sifted(items: Vec<Box<RawValue>>, words: &mut Vec<String>) -> Vec<
     taken
 }
 
-/// Why an item is not taken. Of two members of one name some read the first and some the last, and a text or a number that
-/// cannot be read is one to some and none to others: what is compared would not be what clients see.
+/// Returns why an item is not taken. If a member occurs twice, some readers use the first and some the last. A text or a
+/// number that cannot be parsed is valid to some readers and not to others. The hub would then compare something else than
+/// clients see.
 fn unfit(item: &RawValue) -> Option<String> {
     if item.get().len() > ITEM_BYTES {
         return Some(format!("it is longer than {} KiB", ITEM_BYTES >> 10));
@@ -122,7 +123,7 @@ fn unfit(item: &RawValue) -> Option<String> {
     read.err().map(|err| err.to_string())
 }
 
-/// What people know an item by: the first name that it has. Nothing else of it is kept meanwhile.
+/// Returns the first name that an item has. Nothing else of the item is kept meanwhile.
 fn name(item: &RawValue) -> String {
     struct Reader;
     impl<'de> Visitor<'de> for Reader {
@@ -149,19 +150,19 @@ fn name(item: &RawValue) -> String {
     named.map_or_else(|| "an item".to_owned(), |name| format!("`{name}`"))
 }
 
-/// The text of a member; `None`: it is absent, or no text.
+/// Returns the text of a member; `None` if the member is absent or not a text.
 pub(crate) fn text(raw: Option<&RawValue>) -> Option<String> {
     serde_json::from_str(raw?.get()).ok()
 }
 
-/// A name, borrowed where it has no escapes.
+/// A name, borrowed if it has no escapes.
 #[derive(Deserialize, PartialEq, Eq, Hash)]
 struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// Characters of a name that are shown.
+/// The number of characters of a name that are shown.
 const NAME_CHARS: usize = 80;
 
-/// JSON that all read the same. Nothing of it is kept.
+/// JSON that all readers read in the same way. Nothing of it is kept.
 struct Plain;
 
 impl<'de> Deserialize<'de> for Plain {

@@ -1,10 +1,7 @@
-//! The task beside every server: finds out what the server offers, hears of changes, notices when it hangs, and stops it when
-//! nobody needs it.
+//! The task beside every server: learns what the server offers, listens for changes, notices when the server hangs, and
+//! stops it when nobody needs it.
 
-use std::{
-    sync::{Arc, Weak},
-    time::Duration,
-};
+use std::sync::{Arc, Weak};
 
 use lmcp_core::Messages;
 use lmcp_wire::{
@@ -25,11 +22,11 @@ use crate::{
     member::{Live, Member, Purpose, is_of_transport},
 };
 
-/// Keeps a server until it is aborted.
+/// Keeps a server until the task is aborted.
 pub(crate) async fn keep(member: Arc<Member>, hub: Weak<Inner>) {
     loop {
         if member.tried() && knows(&hub, &member) {
-            // Nothing is started before somebody needs it.
+            // Nothing is started before somebody needs the server.
             while member.open_now().is_none() {
                 member.opened.notified().await;
             }
@@ -43,21 +40,21 @@ pub(crate) async fn keep(member: Arc<Member>, hub: Weak<Inner>) {
         let Some((live, offer)) = member.open_now() else {
             continue;
         };
-        // The server is listened to before it is asked: a change in between would never be heard of.
+        // The hub listens to the server before it asks for lists. Otherwise it would miss a change in between.
         let mut changes = listen(&live, &offer);
         let _ = timeout(HEARING, heard(&mut changes)).await;
         learn(&member, &live, &hub).await;
         tried(&hub, &member);
-        follow(&member, &live, &hub, changes).await;
+        follow(&member, &live, &offer, &hub, changes).await;
     }
 }
 
-/// Starts a server that nobody has called yet, to learn what it offers.
+/// Starts a server that nobody has called yet, to learn what the server offers.
 async fn first(member: &Arc<Member>) -> Result<(), RpcError> {
     let lease = match member.lease(Purpose::Watch) {
         Ok(lease) => lease,
         Err(error) => {
-            // What cannot be made will hardly be better soon.
+            // A server that cannot be made now will hardly be better soon.
             sleep(PROBE).await;
             return Err(error);
         }
@@ -76,7 +73,7 @@ fn tried(hub: &Weak<Inner>, member: &Arc<Member>) {
 }
 
 async fn learn(member: &Arc<Member>, live: &Live, hub: &Weak<Inner>) {
-    // Lists that were read while the server was started again are of neither start.
+    // If the server restarts while lists are read, they belong to neither start.
     let start = live.start();
     let listed = timeout(LIST_WAIT, lists(live)).await;
     let listed = listed.unwrap_or_else(|_| {
@@ -98,7 +95,7 @@ async fn learn(member: &Arc<Member>, live: &Live, hub: &Weak<Inner>) {
                 let is_long = hub.listed_bytes() + listing.bytes() > LONG_ANSWER;
                 let work = move || hub.learn(&member, listing, review);
                 match is_long {
-                    // It fails where the process ends.
+                    // It fails only while the process ends.
                     true => spawn_blocking(work).await.unwrap_or_default(),
                     false => work(),
                 }
@@ -112,48 +109,74 @@ async fn learn(member: &Arc<Member>, live: &Live, hub: &Weak<Inner>) {
     }
 }
 
-/// All that a server offers. What it says of itself may be another thing since it was started again.
+/// Reads all lists of a server. The server may have changed since it was started again, so it is discovered again first.
 async fn lists(live: &Live) -> Result<Listing, RpcError> {
     let offer = ask::discover(&live.endpoint).await?;
     ask::lists(&live.endpoint, &offer).await
+}
+
+/// Why the task beside a server looks at it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cause {
+    /// Its lists have changed.
+    Change,
+    /// Somebody has opened it, or waits for its lists.
+    Wanted,
+    /// It was silent for too long in a call.
+    Doubted,
+    /// It is looked at now and then.
+    Time,
 }
 
 /// Stays with a server for as long as it is there.
 async fn follow(
     member: &Arc<Member>,
     live: &Live,
+    offer: &Offer,
     hub: &Weak<Inner>,
     mut changes: Option<Messages>,
 ) {
-    let (mut since_probe, mut listed) = (Duration::ZERO, Instant::now());
+    let [mut looked, mut probed, mut listed, mut listened] = [Instant::now(); 4];
     // When a change that was announced is looked at.
     let mut due: Option<Instant> = None;
     loop {
         let idle_stop = member.config().idle_stop.filter(|_| !member.is_mounted);
         let tick = idle_stop.map_or(PROBE, |stop| stop.min(PROBE));
-        let (is_due, is_wanted) = tokio::select! {
+        let cause = tokio::select! {
             () = changed(&mut changes) => {
-                // One that announces change after change is not asked each time.
+                // A server that announces change after change is not asked each time.
                 due.get_or_insert((Instant::now() + SETTLE).max(listed + RELIST));
                 continue;
             }
-            () = at(due) => (true, false),
-            () = member.opened.notified() => (false, true),
-            () = sleep(tick) => (false, false),
+            () = at(due) => Cause::Change,
+            () = member.opened.notified() => Cause::Wanted,
+            () = member.doubted.notified() => Cause::Doubted,
+            // Whatever else happens meanwhile does not put it off.
+            () = sleep_until(looked + tick) => Cause::Time,
         };
         if !member.is_current(live) {
             return;
         }
+        if cause == Cause::Time {
+            looked = Instant::now();
+        }
         // A server that was started again may be another version.
-        let is_other = !member.was_asked(live) || is_wanted && !member.is_listed(live);
-        if is_due || is_other {
+        let is_other = !member.was_asked(live) || cause == Cause::Wanted && !member.is_listed(live);
+        if cause == Cause::Change || is_other {
             due = None;
             learn(member, live, hub).await;
             listed = Instant::now();
             continue;
         }
-        if is_wanted {
-            continue;
+        match cause {
+            Cause::Change | Cause::Wanted => continue,
+            Cause::Doubted if member.is_mounted => continue,
+            // The calls of others say nothing: they may hang as well.
+            Cause::Doubted => match probe(member, live).await {
+                Ok(()) => continue,
+                Err(error) => return member.lose(live, &error),
+            },
+            Cause::Time => {}
         }
         let is_needless = idle_stop.is_some_and(|stop| {
             let idle = member.idle_for();
@@ -162,28 +185,36 @@ async fn follow(
         if is_needless && knows(hub, member) && member.stop(live).await {
             return;
         }
-        since_probe += tick;
-        if since_probe >= PROBE && member.is_quiet() && !member.is_mounted {
-            since_probe = Duration::ZERO;
-            if let Err(error) = probe(live).await
-                && member.is_quiet()
+        let has_copies = member.has_copies();
+        if probed.elapsed() >= PROBE && (live.is_quiet() || has_copies) && !member.is_mounted {
+            probed = Instant::now();
+            if let Err(error) = probe(member, live).await
+                && live.is_quiet()
             {
                 return member.lose(live, &error);
             }
         }
+        // The copy that the hub listened to was ended, or the server has ended the stream: the lists may be others by now.
+        if changes.is_none() && (has_copies || listened.elapsed() >= PROBE) {
+            listened = Instant::now();
+            changes = listen(live, offer);
+            due = Some(Instant::now());
+        }
     }
 }
 
-/// Is it still there?
-async fn probe(live: &Live) -> Result<(), RpcError> {
-    let answered = timeout(
-        PROBE,
-        ask::ask(&live.endpoint, request::DISCOVER, json!({}), |_| Ok(())),
-    )
-    .await;
-    match answered {
+/// Is it still there? Copies for single callers are asked, and ended, one by one: what is wrong with one says nothing of the others.
+async fn probe(member: &Member, live: &Live) -> Result<(), RpcError> {
+    if member.has_copies() {
+        // The copy that the hub itself listens to counts as used.
+        let used = ask::ask(&live.endpoint, request::DISCOVER, json!({}), |_| Ok(()));
+        let _ = timeout(PROBE, used).await;
+        let _ = timeout(PROBE, live.service.ping()).await;
+        return Ok(());
+    }
+    match timeout(PROBE, live.service.ping()).await {
         Ok(Err(error)) if is_of_transport(&error) => Err(error),
-        // Any answer is one.
+        // Any answer proves that the server is there.
         Ok(_) => Ok(()),
         Err(_) => Err(RpcError::internal("it does not answer any more")),
     }
@@ -199,7 +230,7 @@ fn listen(live: &Live, offer: &Offer) -> Option<Messages> {
     Some(live.endpoint.start(request))
 }
 
-/// Waits until the server has said that it will tell of changes.
+/// Waits until the server has acknowledged that it will report changes.
 async fn heard(changes: &mut Option<Messages>) {
     while let Some(messages) = changes {
         let Some(message) = messages.next().await else {
@@ -212,7 +243,7 @@ async fn heard(changes: &mut Option<Messages>) {
     }
 }
 
-/// Waits for something that may be a change of a list; for ever where nothing is told any more.
+/// Waits for a message that may be a change of a list. Waits for ever if the stream has ended.
 async fn changed(changes: &mut Option<Messages>) {
     loop {
         let Some(messages) = changes else {

@@ -1,4 +1,4 @@
-//! Three tools in the place of hundreds: one finds tools, one tells all about a tool, and one calls it. No I/O.
+//! Three tools instead of hundreds: one finds tools, one describes a tool, and one calls it. No I/O.
 
 use lmcp_core::{Page, Request};
 use lmcp_wire::{RpcError, members::Members};
@@ -14,7 +14,7 @@ pub(crate) const FIND: &str = "find_tools";
 pub(crate) const DESCRIBE: &str = "describe_tool";
 pub(crate) const CALL: &str = "call_tool";
 
-/// The list that clients see.
+/// Returns the list that clients see.
 pub(crate) fn page() -> Page {
     let name = json!({ "type": "string", "description": "As find_tools names it." });
     let harmless = json!({ "readOnlyHint": true, "openWorldHint": false });
@@ -62,7 +62,7 @@ struct Named {
     name: String,
 }
 
-/// The tools that fit best, a line for each.
+/// Returns the tools that fit best, one line for each.
 pub(crate) fn find(request: &Request, tools: &[Sought]) -> Result<String, RpcError> {
     let params: Params<Wanted> = request.params()?;
     let wanted = params.arguments.unwrap_or_default();
@@ -82,19 +82,19 @@ pub(crate) fn find(request: &Request, tools: &[Sought]) -> Result<String, RpcErr
     Ok(found(&words, limit.clamp(1, FOUND), tools))
 }
 
-/// A tool as it is looked for.
+/// A tool, prepared for the search.
 #[derive(Debug)]
 pub(crate) struct Sought {
     item: Box<RawValue>,
     name: String,
-    /// Of what it is about.
+    /// The first line of the description.
     line: String,
     small_name: String,
     small_about: String,
 }
 
 impl Sought {
-    /// Read and folded once, and not at every search.
+    /// Reads and folds the texts once, and not at every search.
     pub(crate) fn new(item: Box<RawValue>) -> Option<Self> {
         let members = Members::read(item.get()).ok()?;
         let name = text(members.get("name"))?;
@@ -110,7 +110,7 @@ impl Sought {
     }
 }
 
-/// The first line of what a tool is about. A server wrote it: nothing of it may look like a line about another tool.
+/// Returns the first line of a description. A server wrote it, so no part of it may look like a line about another tool.
 fn first_line(about: &str) -> String {
     let is_end =
         |letter: char| letter.is_control() && letter != '\t' || "\u{2028}\u{2029}".contains(letter);
@@ -131,7 +131,7 @@ fn found(words: &[&str], limit: usize, tools: &[Sought]) -> String {
         }
     }
     let count = all.len();
-    // Those that fit equally well stay in their order.
+    // Tools that fit equally well keep their order.
     all.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
     let best = all.into_iter().take(limit);
     let mut lines: Vec<_> = best
@@ -149,7 +149,7 @@ fn found(words: &[&str], limit: usize, tools: &[Sought]) -> String {
     lines.join("\n")
 }
 
-/// All about one tool, as JSON.
+/// Returns all about one tool, as JSON.
 pub(crate) fn describe(request: &Request, tools: &[Sought]) -> Result<String, RpcError> {
     let named = named(request)?;
     let found = tools.iter().find(|tool| tool.name == named);
@@ -158,7 +158,7 @@ pub(crate) fn describe(request: &Request, tools: &[Sought]) -> Result<String, Rp
     Ok(found.item.get().to_owned())
 }
 
-/// The call that is meant.
+/// Returns the call of the inner tool.
 pub(crate) fn call(request: Request) -> Result<Request, RpcError> {
     let name = named(&request)?;
     let whole: &RawValue = request.params()?;

@@ -1,4 +1,5 @@
-//! What a server says that it offers, on its way into the catalogue: kept on disk, and compared with what was first seen of it.
+//! Takes the listing of a server into the catalogue: keeps it on disk, and compares it with what was first seen of the
+//! server.
 
 use std::{
     io,
@@ -18,8 +19,8 @@ use crate::{
 };
 
 impl Inner {
-    /// Keeps what a server offers for the next run, and compares it with what was first seen. It comes before anybody is told, so
-    /// that all that a client saw is kept.
+    /// Keeps a listing for the next run, and compares it with what was first seen. This happens before clients are told, so
+    /// that everything that a client saw is kept.
     pub(crate) fn keep(
         &self,
         member: &Arc<Member>,
@@ -38,12 +39,12 @@ impl Inner {
             }
             let work = move || {
                 if let Some(store) = store {
-                    // Whatever cannot be kept is asked for again.
+                    // A listing that cannot be kept is asked for again in the next run.
                     let _ = store.write(&member.name, &member.config(), Some(&listing));
                 }
                 Review::of(&approvals, &member.name, &listing, is_pinned)
             };
-            // A disk that hangs holds up nobody.
+            // A disk that hangs delays nobody.
             match timeout(KEEP_WAIT, tokio::task::spawn_blocking(work)).await {
                 Ok(Ok(review)) => review,
                 Ok(Err(_)) | Err(_) => Review::failed(&io::ErrorKind::TimedOut.into()),
@@ -51,7 +52,7 @@ impl Inner {
         }
     }
 
-    /// A server has said what it offers.
+    /// Takes a new listing of a server into the catalogue.
     pub(crate) fn learn(&self, member: &Arc<Member>, listing: Arc<Listing>, review: Review) {
         let is_its = self
             .member(&member.name)
@@ -65,7 +66,8 @@ impl Inner {
         self.look_again();
     }
 
-    /// It is known what a server offers, or that it cannot be asked: nobody waits for it from now on, nor after the next start.
+    /// Notes that a server has listed its items, or cannot be asked. Nobody waits for this server from now on, also not
+    /// after the next start of the hub.
     pub(crate) fn was_tried(&self, member: &Arc<Member>) {
         let was_tried = member.is_tried.swap(true, Ordering::AcqRel);
         self.nudge();
@@ -82,14 +84,14 @@ impl Inner {
         }
     }
 
-    /// Looks whether somebody has approved of something.
+    /// Checks whether somebody has approved something.
     pub(crate) fn heed_approvals(&self) {
         self.review_again(|(name, review)| {
             review.trouble.is_some() || self.approvals.stamp(name) != review.stamp
         });
     }
 
-    /// Compares servers with what was first seen of them once more, where that is due.
+    /// Compares servers again with what was first seen of them, where `is_due` says so.
     pub(crate) fn review_again(&self, is_due: impl Fn((&str, &Review)) -> bool) {
         let mut has_changed = false;
         for member in self.members().iter().filter(|member| !member.is_mounted) {
@@ -104,8 +106,8 @@ impl Inner {
         }
     }
 
-    /// Compares one server. The catalogue is not held meanwhile: files are read, others may be waited for, and all callers look at
-    /// the catalogue.
+    /// Compares one server. The catalogue is not locked meanwhile: files are read, another process may hold the lock, and
+    /// all callers need the catalogue.
     fn review_one(&self, server: &str, is_pinned: bool) {
         while let Some(known) = self.known(server) {
             let review = Review::of(&self.approvals, server, &known.listing, is_pinned);
@@ -116,11 +118,11 @@ impl Inner {
                 *held = Arc::new(Known { listing, review });
                 return;
             }
-            // It has listed something else meanwhile.
+            // The server was listed again meanwhile.
         }
     }
 
-    /// Approves of a server as it is listed now.
+    /// Approves the current listing of a server.
     pub(crate) fn approve(
         &self,
         server: &str,
@@ -133,13 +135,13 @@ impl Inner {
             ));
         };
         let approved = self.approvals.approve_as(server, &known.listing, tools)?;
-        // What was approved is known now, whether the server is pinned or not.
+        // The approved definitions are known now, whether the server is pinned or not.
         self.review_one(server, true);
         self.look_again();
         Ok(approved)
     }
 
-    /// How a server differs from what was first seen of it.
+    /// Returns how a server differs from what was first seen of it.
     pub(crate) fn changes_of(&self, member: &Arc<Member>) -> Vec<ToolChange> {
         let is_pinned = self.is_pinned(member);
         let catalog = self.catalog();

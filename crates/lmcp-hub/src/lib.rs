@@ -17,26 +17,27 @@
 //! | `hub` | the service |
 //! | `inner` | its servers, what is known of them, and what clients see of that |
 //! | `servers` | which servers and groups there are, and how each is made |
-//! | `scope`, `desk` | what one endpoint shows: all servers, or those of a group; where names lead there |
-//! | `route` | lists come from the catalogue, all else goes to the server it is for |
-//! | `config` | what our configuration says of servers |
-//! | `foreign` | what those of clients say. No I/O |
-//! | `import` | the same out of the files of clients, and written as ours. No I/O |
-//! | `names` | what tools and prompts are called; how URIs lead back. No I/O |
-//! | `listing`, `items` | what one server offers. No I/O |
-//! | `catalog` | what clients see of what all servers offer. No I/O |
-//! | `rewrite` | names, URIs and ids on their way there and back. No I/O |
+//! | `scope`, `desk` | the servers that one endpoint shows, all or a group, and where names lead there |
+//! | `route` | answers lists from the catalogue, and passes all other requests to their servers |
+//! | `config` | the servers in our configuration |
+//! | `foreign` | the servers in the formats of clients. No I/O |
+//! | `import` | reads the files of clients, and writes them as our configuration. No I/O |
+//! | `names` | the names of tools and prompts; how URIs lead back. No I/O |
+//! | `listing`, `items` | the lists of one server. No I/O |
+//! | `catalog` | the lists that clients see, of all servers. No I/O |
+//! | `rewrite` | translates names, URIs and ids there and back. No I/O |
+//! | `uris`, `room` | marks URIs and ids in a text; the memory for what that adds. No I/O |
 //! | `member` | one server: started, given up, stopped |
 //! | `pass` | one request on its way through a server |
-//! | `keep`, `ask` | the task beside every server; what the hub asks servers for itself |
+//! | `keep`, `ask` | the task beside every server; the hub's own requests to servers |
 //! | `start`, `listed` | whether the lists of a server were read since it was last started |
-//! | `lazy` | three tools in the place of hundreds. No I/O |
-//! | `listen` | what clients are told outside of any call |
-//! | `store` | what servers offer and what was seen of it, kept on disk |
+//! | `lazy` | three tools instead of hundreds. No I/O |
+//! | `listen` | sends changes to clients that subscribe |
+//! | `store` | keeps listings and seen definitions on disk |
 //! | `pins` | how a server differs from what was first seen of it. No I/O |
-//! | `approvals`, `review` | who has seen what; how a server differs from that |
-//! | `learn` | what a server offers on its way into the catalogue |
-//! | `status` | how servers are |
+//! | `approvals`, `review` | the definitions that were seen; how a server differs from them |
+//! | `learn` | takes a new listing into the catalogue |
+//! | `status` | the state of servers |
 //! | `limits` | every bound, and what happens at it |
 
 mod approvals;
@@ -62,6 +63,7 @@ mod pass;
 mod pins;
 mod review;
 mod rewrite;
+mod room;
 mod route;
 mod scope;
 mod servers;

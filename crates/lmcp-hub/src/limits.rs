@@ -25,7 +25,8 @@ pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 pub(crate) const HANG_UP: Duration = Duration::from_secs(5);
 
 /// How often a server that nobody calls is asked whether it is there, and how long it may take to say so. Then it counts as
-/// gone.
+/// gone: it is ended, and the next call starts another. A server that was silent for too long in a call is asked the same, and if
+/// it is gone, it ends after the calls of others that go on there.
 pub(crate) const PROBE: Duration = Duration::from_secs(15);
 
 /// How long all lists of a server may take. Then it counts as failed.
@@ -52,6 +53,9 @@ pub(crate) const LISTEN_RETRY: Duration = Duration::from_secs(2);
 /// Longest answer of a server that is read, and whose URIs are led back, between the turns of others, in bytes; the same for all lists
 /// of a hub together. A longer one has a thread of its own for it.
 pub(crate) const LONG_ANSWER: usize = 256 << 10;
+
+/// URIs and ids of tasks in one answer of a server that get the name of the server in front. An answer with more is an error.
+pub(crate) const MARKS: usize = 50_000;
 
 /// Memory that counts for each client that listens, in bytes, beside what it watches.
 pub(crate) const LISTENER: usize = 4 << 10;

@@ -1,5 +1,5 @@
-//! Which start of a server its lists were last read of, and the wait for that: what a server offers may differ from one start
-//! to the next. Reading them is the work of the task beside the server.
+//! Notes for which start of a server its lists were last read, and waits for that: the lists may differ from one start to
+//! the next. The task beside the server reads the lists.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::{
 };
 
 impl Member {
-    /// The lists were read as this start of the server has them, and are in the catalogue; or they could not be read.
+    /// Notes that the lists of this start of the server are in the catalogue, or could not be read.
     pub(crate) fn was_listed(&self, start: Start, result: Result<(), RpcError>) {
         if result.is_ok() {
             self.health.there();
@@ -25,21 +25,21 @@ impl Member {
         self.lists.send_replace(Listed { start, error });
     }
 
-    /// Was the server as it runs now asked for its lists, whether that went well or not?
+    /// Returns whether the server was asked for its lists since it last started, with or without success.
     pub(crate) fn was_asked(&self, live: &Live) -> bool {
         self.lists.borrow().start == Some(live.start())
     }
 
-    /// Were the lists of the server as it runs now read?
+    /// Returns whether the lists of the server were read since it last started.
     pub(crate) fn is_listed(&self, live: &Live) -> bool {
         self.was_asked(live) && self.lists.borrow().error.is_none()
     }
 
-    /// Waits until the server is there and its lists were read as it runs now, for no longer than it may take to start. Gives
-    /// the start that the lists are of.
+    /// Waits until the server runs and its lists were read since it last started, at most for its start timeout. Returns the
+    /// start that the lists belong to.
     ///
     /// # Errors
-    /// Why the server is not there, or why its lists could not be read.
+    /// The reason why the server does not run, or why its lists could not be read.
     pub(crate) async fn listed(self: &Arc<Self>) -> Result<Start, RpcError> {
         let until = Instant::now() + self.config().start_timeout;
         let lease = self.lease(Purpose::Watch)?;
@@ -51,7 +51,7 @@ impl Member {
     }
 
     async fn listed_of(&self, live: &Live) -> Result<Start, RpcError> {
-        // A service starts a server that was lost by itself, and answers this once the server is there.
+        // If the server was lost, a service starts it again by itself, and answers this request once the server runs.
         if self.config().isolate == Isolate::None {
             let there = ask::discover(&live.endpoint).await;
             there.map_err(|error| self.told(error))?;
@@ -67,7 +67,7 @@ impl Member {
             }
         }
         loop {
-            // The task beside the server asks, once for all who wait.
+            // The task beside the server asks once for all callers that wait.
             self.opened.notify_one();
             if lists.changed().await.is_err() {
                 return Err(self.unlisted("it is gone"));

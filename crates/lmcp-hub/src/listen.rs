@@ -1,5 +1,5 @@
-//! What clients are told outside of any call: changed lists, which the hub knows, and changed resources and tasks, which their
-//! servers tell of.
+//! Tells clients of changes outside of any call: changed lists, which the hub knows, and changed resources and tasks, which
+//! the servers report.
 
 use std::{collections::BTreeMap, future::poll_fn, sync::Arc, task::Poll};
 
@@ -24,12 +24,12 @@ use crate::{
     scope::Versions,
 };
 
-/// The memory that a watched URI takes: here, in the stream to its server and in the request that opens it.
+/// Returns the memory that a watched URI takes: here, in the stream to its server and in the request that opens the stream.
 fn cost(uri: &str) -> usize {
     4 * uri.len() + 256
 }
 
-/// Sets memory aside for a client that listens.
+/// Reserves memory for a client that listens.
 fn counted(
     request: &Request,
     filter: &SubscriptionFilter,
@@ -44,13 +44,13 @@ fn counted(
     Ok(request.reserve(LISTENER + bytes)?)
 }
 
-/// Tells a client what it wants to hear, until the hub closes.
+/// Sends the wanted notifications to a client until the hub closes.
 pub(crate) async fn listen(desk: Desk, request: Request, say: Say) -> Result<Outcome, RpcError> {
     let ListenParams {
         notifications: mut filter,
         ..
     } = request.params()?;
-    // Held until the end.
+    // The memory stays reserved until the stream ends.
     let _counted = counted(&request, &filter)?;
     let session = match request.session() {
         Some(session) => Some(Arc::downgrade(&session.live()?)),
@@ -72,10 +72,11 @@ pub(crate) async fn listen(desk: Desk, request: Request, say: Say) -> Result<Out
         say.say(Reply::notify(notification::LISTEN_ACKNOWLEDGED, &accepted))
             .await;
     }
-    // What the streams of a session were last set by.
+    // The state of the session and the servers when the streams were last set.
     let mut seen = None;
     if session.is_some() {
-        // Whoever opens one stream after another keeps the last: there is nothing to be done for those before.
+        // If a client opens one stream after another, only the last one stays. The yield lets the earlier ones end before
+        // any work is done for them.
         yield_now().await;
     }
     loop {
@@ -109,7 +110,7 @@ pub(crate) async fn listen(desk: Desk, request: Request, say: Say) -> Result<Out
     }
 }
 
-/// What changed since it was last told, as far as it is wished for.
+/// Returns notifications for the lists that have changed since the last report, as far as the filter asks for them.
 fn news(told: Versions, now: Versions, filter: &SubscriptionFilter) -> Vec<Reply> {
     let all = [
         (
@@ -140,11 +141,11 @@ fn news(told: Versions, now: Versions, filter: &SubscriptionFilter) -> Vec<Reply
 #[derive(Default)]
 struct Streams {
     all: BTreeMap<Arc<str>, Stream>,
-    /// A server that was lost is listened to again then.
+    /// The time at which the hub listens again to a server that was lost.
     retry_at: Option<Instant>,
 }
 
-/// What is watched at one server, by its own names: URIs and tasks.
+/// The URIs and tasks that are watched at one server, by its own names.
 type Wishes = (Vec<String>, Vec<String>);
 
 struct Stream {
@@ -154,7 +155,7 @@ struct Stream {
 }
 
 impl Streams {
-    /// Listens to exactly these servers, about exactly this.
+    /// Listens to exactly these servers, for exactly these URIs and tasks.
     fn set(&mut self, desk: &Desk, request: &Request, filter: &SubscriptionFilter) {
         self.retry_at = None;
         let mut wanted: BTreeMap<Arc<str>, Wishes> = BTreeMap::new();
@@ -193,17 +194,17 @@ impl Streams {
         }
     }
 
-    /// What a server tells next. `None`: one tells nothing any more.
+    /// Returns the next report of a server. `None`: a stream has ended.
     async fn next(&mut self) -> Option<Reply> {
         poll_fn(|cx| {
             let mut ended = None;
             for (name, stream) in &mut self.all {
                 match stream.replies.poll_next(cx) {
                     Poll::Ready(Some(Reply::Notify(notice))) if is_of_stream(&notice.method) => {
-                        let reply = Reply::Notify(notice);
-                        return Poll::Ready(Some(rewrite::back(reply, &stream.member.slug)));
+                        let notice = rewrite::notice_back(notice, &stream.member.slug);
+                        return Poll::Ready(Some(Reply::Notify(notice)));
                     }
-                    // What is not for clients; the waker must be set again.
+                    // The reply is not for clients. The waker must be set again.
                     Poll::Ready(Some(reply)) if !reply.is_done() => cx.waker().wake_by_ref(),
                     Poll::Ready(_) => ended = Some(Arc::clone(name)),
                     Poll::Pending => {}
@@ -231,7 +232,7 @@ fn is_of_stream(method: &str) -> bool {
     matches!(method, notification::RESOURCE_UPDATED | notification::TASKS)
 }
 
-/// What a server tells of these. The server is not stopped meanwhile.
+/// Opens a stream of a server for these URIs and tasks. The server is not stopped while the stream is open.
 fn stream(
     member: &Arc<Member>,
     request: &Request,

@@ -1,12 +1,12 @@
-//! What one server offers, kept as JSON. No I/O.
+//! The items that one server offers, kept as JSON. No I/O.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::items::sifted;
 
-/// What one server offers, as it said it. What is compared with what was seen before is what clients get: an item that not all
-/// read the same is not in it.
+/// The items that one server offers, in its own words. An item that two readers may read differently is left out, so clients
+/// get exactly what is compared with earlier definitions.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, from = "Said")]
 pub(crate) struct Listing {
@@ -15,12 +15,12 @@ pub(crate) struct Listing {
     pub(crate) prompts: Vec<Box<RawValue>>,
     pub(crate) resources: Vec<Box<RawValue>>,
     pub(crate) templates: Vec<Box<RawValue>>,
-    /// What is not in it, in words.
+    /// The items that are left out, in words.
     pub(crate) left_out: Vec<String>,
 }
 
 impl Listing {
-    /// How long its lists are together.
+    /// Returns how long the lists are together.
     pub(crate) fn bytes(&self) -> usize {
         let lists = [&self.tools, &self.prompts, &self.resources, &self.templates];
         lists
@@ -31,7 +31,7 @@ impl Listing {
     }
 }
 
-/// A listing as it stands in a file, which an earlier release may have written.
+/// A listing as it is written in a file, maybe by an earlier release.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Said {

@@ -1,4 +1,5 @@
-//! One server of a hub: started when it is needed, given up for a while when it does not come, stopped when nobody needs it.
+//! One server of a hub: started when it is needed, left alone for a while when it cannot be started, stopped when nobody
+//! needs it.
 
 use std::{
     hash::{BuildHasher as _, Hasher as _, RandomState},
@@ -20,26 +21,26 @@ use tokio::{
 
 use crate::{
     ask::{self, Offer},
-    config::ServerConfig,
+    config::{Isolate, ServerConfig},
     limits::{FIRST_PAUSE, HANG_UP, LONGEST_PAUSE},
     names::{head, slug},
     start::{Listed, Start},
     status::{History, ServerState, ServerStatus},
 };
 
-/// Makes the service that stands for a server. Nothing is connected to before it is called.
+/// Makes the service that stands for a server. Nothing is connected before the first call.
 pub(crate) type Make = Box<dyn Fn(&Arc<Health>) -> Result<Made, RpcError> + Send + Sync>;
 
 /// A service that stands for a server.
 #[derive(Clone)]
 pub(crate) struct Made {
     pub(crate) service: Arc<dyn Service>,
-    /// How often the server was there, for a service that starts it again by itself.
+    /// Returns how often the server was started, for a service that starts it again by itself.
     pub(crate) times_opened: Arc<dyn Fn() -> u64 + Send + Sync>,
 }
 
 impl Made {
-    /// A service that nothing starts.
+    /// Wraps a service that is never started again.
     pub(crate) fn once(service: Arc<dyn Service>) -> Self {
         Self {
             service,
@@ -50,47 +51,50 @@ impl Made {
 
 pub(crate) struct Member {
     pub(crate) name: Arc<str>,
-    /// What its names begin with: its prefix, as clients take it.
+    /// The beginning of its names: its prefix, in a form that clients accept.
     pub(crate) prefix: String,
-    /// The same for its URIs.
+    /// The beginning of its URIs.
     pub(crate) slug: String,
-    /// Of a service that was mounted only the times count.
+    /// For a mounted service, only the times are used.
     config: RwLock<Arc<ServerConfig>>,
     pub(crate) is_mounted: bool,
     make: Make,
-    /// What the log tells of it.
+    /// Writes what happens to the server into the log.
     pub(crate) health: Arc<Health>,
     state: Mutex<State>,
-    /// Held by whoever opens it: others wait for how that ends.
+    /// Held while the server is opened: other callers wait for the result.
     opening: tokio::sync::Mutex<()>,
-    /// It was opened, or somebody waits for its lists: what it offers may have changed. The task beside it listens.
+    /// Notified when the server was opened or somebody waits for its lists, because the lists may have changed. The task
+    /// beside the server listens.
     pub(crate) opened: Notify,
+    /// It said nothing for too long in a call: nobody knows whether it is there. The task beside it listens.
+    pub(crate) doubted: Notify,
     /// How its lists were last asked for.
     pub(crate) lists: watch::Sender<Listed>,
-    /// When calls of it have waited for too long.
+    /// The deadlines of calls that wait for the server.
     deadlines: Deadlines,
-    /// Services that are given up.
+    /// Services that were given up and still have to end.
     leaving: Tasks,
-    /// What it offers is known, or it is known that it cannot be asked.
+    /// The lists of the server are known, or it is known that it cannot be asked.
     pub(crate) is_tried: AtomicBool,
 }
 
 #[derive(Default)]
 struct State {
     live: Option<Live>,
-    /// What it said of itself when it was opened; none while it is not open.
+    /// The answer to `server/discover` when the server was opened; `None` while it is not open.
     offer: Option<Offer>,
     generation: u64,
     calls: usize,
     watchers: usize,
     used: Option<Instant>,
-    /// How often services that are gone had their server again.
+    /// The restarts that services made before they were given up.
     restarts: u64,
-    /// The server was there and was lost: the next one is a restart.
+    /// The server ran and was lost: the next start is a restart.
     was_lost: bool,
-    /// In a row.
+    /// Failures in a row.
     failures: u32,
-    /// Until then nobody tries to open it, and everybody gets the last error.
+    /// Until this time nobody tries to open the server, and callers get this error.
     closed_until: Option<(Instant, RpcError)>,
     history: History,
 }
@@ -102,15 +106,29 @@ pub(crate) struct Live {
     pub(crate) endpoint: Endpoint,
     times_opened: Arc<dyn Fn() -> u64 + Send + Sync>,
     generation: u64,
+    /// How many calls go on there.
+    calls: Arc<watch::Sender<usize>>,
 }
 
 impl Live {
+    /// Does no call go on there?
+    pub(crate) fn is_quiet(&self) -> bool {
+        *self.calls.borrow() == 0
+    }
+
+    /// Waits until no call goes on there.
+    async fn until_quiet(&self) {
+        let mut calls = self.calls.subscribe();
+        // The sender is ours.
+        let _ = calls.wait_for(|calls| *calls == 0).await;
+    }
+
     /// How often the server was there.
     pub(crate) fn times_opened(&self) -> u64 {
         (self.times_opened)()
     }
 
-    /// Which start of the server stands behind it now.
+    /// Returns which start of the server the service has reached.
     pub(crate) fn start(&self) -> Start {
         Start {
             generation: self.generation,
@@ -120,7 +138,7 @@ impl Live {
 }
 
 impl State {
-    /// Lets go of the service, if it is this one.
+    /// Drops the service, if it is still this one.
     fn let_go(&mut self, live: &Live) {
         if self.has(live) {
             self.restarts += live.times_opened().saturating_sub(1);
@@ -129,7 +147,7 @@ impl State {
         }
     }
 
-    /// Is this the service that stands for the server now? What is heard of another says nothing about it.
+    /// Returns whether this service stands for the server now. News of an older service are ignored.
     fn has(&self, live: &Live) -> bool {
         let now = self.live.as_ref();
         now.is_some_and(|now| now.generation == live.generation)
@@ -150,6 +168,7 @@ impl Member {
             state: Mutex::default(),
             opening: tokio::sync::Mutex::default(),
             opened: Notify::new(),
+            doubted: Notify::new(),
             lists: watch::Sender::default(),
             deadlines: Deadlines::default(),
             leaving: Tasks::default(),
@@ -162,19 +181,24 @@ impl Member {
         Arc::clone(&config.unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The same server with other filters or times.
+    /// Sets other filters or times for the same server.
     pub(crate) fn reconfigure(&self, config: ServerConfig) {
         let mut held = self.config.write().unwrap_or_else(PoisonError::into_inner);
         *held = Arc::new(config);
     }
 
-    /// How long it may be silent during a call, from now on.
+    /// Returns a deadline for a server that is silent during a call, counted from now.
     pub(crate) fn patience(&self) -> Deadline {
         self.deadlines.after(self.config().timeout)
     }
 
     pub(crate) fn is_disabled(&self) -> bool {
         self.config().disabled
+    }
+
+    /// Does every caller, or every session, have a server of its own?
+    pub(crate) fn has_copies(&self) -> bool {
+        self.config().isolate != Isolate::None
     }
 
     /// The service, which stays for as long as the lease is held.
@@ -193,11 +217,15 @@ impl Member {
                 service: made.service,
                 times_opened: made.times_opened,
                 generation: state.generation,
+                calls: Arc::default(),
             });
         }
         let live = state.live.clone().ok_or_else(|| self.gone())?;
         match purpose {
-            Purpose::Call => state.calls += 1,
+            Purpose::Call => {
+                state.calls += 1;
+                live.calls.send_modify(|calls| *calls += 1);
+            }
             Purpose::Watch => state.watchers += 1,
         }
         drop(state);
@@ -208,22 +236,22 @@ impl Member {
         })
     }
 
-    /// The service and what it offers, while it is open.
+    /// Returns the service and the server's capabilities, while the server is open.
     pub(crate) fn open_now(&self) -> Option<(Live, Offer)> {
         let state = self.lock();
         state.live.clone().zip(state.offer.clone())
     }
 
-    /// Is this still the service that stands for the server, and open?
+    /// Returns whether this is still the service of the server, and the server is open.
     pub(crate) fn is_current(&self, live: &Live) -> bool {
         let state = self.lock();
         state.offer.is_some() && state.has(live)
     }
 
-    /// Waits until the server is there, for no longer than it may take.
+    /// Waits until the server runs, at most for its start timeout.
     ///
     /// # Errors
-    /// It is not, or another service stands for it by now.
+    /// The server does not run, or another service stands for it by now.
     pub(crate) async fn open(&self, live: &Live) -> Result<(), RpcError> {
         let most = self.config().start_timeout;
         let late = || {
@@ -245,7 +273,7 @@ impl Member {
             {
                 return Err(self.told(error.clone()));
             }
-            // One that failed stays so for whoever looks, until it is there.
+            // A server that failed keeps the state `Failed` until it runs.
             if state.failures == 0 {
                 state.history.enter(ServerState::Starting);
             }
@@ -268,14 +296,14 @@ impl Member {
             Ok(Err(error)) => Err(self.failed(live, error)),
             Err(_) => {
                 let failed = self.failed(live, late());
-                // It hangs, and will not get better.
+                // The server hangs, and waiting longer does not help.
                 self.discard(live);
                 Err(failed)
             }
         }
     }
 
-    /// It could not be opened. Nobody tries again for a while, a longer one each time.
+    /// Notes that the server could not be opened. Nobody tries again for a pause, which grows with each failure.
     fn failed(&self, live: &Live, error: RpcError) -> RpcError {
         let mut state = self.lock();
         if state.has(live) {
@@ -290,7 +318,7 @@ impl Member {
         self.told(error)
     }
 
-    /// Waits until it may be tried again.
+    /// Waits until the server may be tried again.
     pub(crate) async fn may_be_tried(&self) {
         let until = self.lock().closed_until.as_ref().map(|(until, _)| *until);
         if let Some(until) = until {
@@ -298,7 +326,7 @@ impl Member {
         }
     }
 
-    /// A call ended so. An error of the way to the server tells that it has to be opened again.
+    /// Notes the end of a call. After an error of the connection, the server has to be opened again.
     pub(crate) fn ended(&self, live: &Live, time: Duration, error: Option<&RpcError>) {
         let mut state = self.lock();
         state.history.called(time);
@@ -310,21 +338,16 @@ impl Member {
         }
     }
 
-    /// What it offers cannot be listed.
+    /// Notes that the lists of the server could not be read.
     pub(crate) fn complained(&self, error: &RpcError) {
         self.lock().history.complained(&error.message);
     }
 
-    /// For how long nobody has needed it; `None` while somebody does.
+    /// Returns for how long nobody has needed the server; `None` while somebody needs it.
     pub(crate) fn idle_for(&self) -> Option<Duration> {
         let state = self.lock();
         let is_idle = state.calls == 0 && state.watchers == 0;
         is_idle.then(|| state.used.map_or(Duration::ZERO, |used| used.elapsed()))
-    }
-
-    /// Is no call going on?
-    pub(crate) fn is_quiet(&self) -> bool {
-        self.lock().calls == 0
     }
 
     /// Stops the server, unless somebody needs it by now.
@@ -341,7 +364,7 @@ impl Member {
         true
     }
 
-    /// The server was lost, or does not answer any more: the next call starts another.
+    /// Notes that the server was lost or does not answer: the next call starts it again.
     pub(crate) fn lose(&self, live: &Live, error: &RpcError) {
         {
             let mut state = self.lock();
@@ -353,20 +376,21 @@ impl Member {
         self.discard(live);
     }
 
-    /// Lets go of the service. It may take its time to end, and holds nobody up.
+    /// Drops the service. The service may take long to end, and nobody waits for that.
     fn discard(&self, live: &Live) {
         {
             let mut state = self.lock();
             state.was_lost |= state.has(live) && live.times_opened() > 0;
             state.let_go(live);
         }
-        let service = Arc::clone(&live.service);
+        let live = live.clone();
         self.leaving.spawn(async move {
-            let _ = timeout(HANG_UP, service.hang_up()).await;
+            live.until_quiet().await;
+            let _ = timeout(HANG_UP, live.service.hang_up()).await;
         });
     }
 
-    /// Says good-bye.
+    /// Closes the connection to the server.
     pub(crate) async fn hang_up(&self) {
         self.health.over();
         let live = self.lock().live.take();
@@ -388,7 +412,7 @@ impl Member {
         status
     }
 
-    /// An error as clients get it: with the server that it is about, and whether to try again.
+    /// Turns an error into the one that clients get: with the name of the server, and whether a retry makes sense.
     pub(crate) fn told(&self, mut error: RpcError) -> RpcError {
         if !is_of_transport(&error) {
             return error;
@@ -414,16 +438,16 @@ impl Member {
     }
 }
 
-/// What a lease is for.
+/// The purpose of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// A call, which keeps the server busy.
     Call,
-    /// Something that waits for what the server says.
+    /// A task that waits for messages of the server.
     Watch,
 }
 
-/// A server that somebody needs: it is not stopped meanwhile.
+/// A server that somebody needs. The server is not stopped while the lease is held.
 pub(crate) struct Lease {
     pub(crate) member: Arc<Member>,
     pub(crate) live: Live,
@@ -434,21 +458,24 @@ impl Drop for Lease {
     fn drop(&mut self) {
         let mut state = self.member.lock();
         match self.purpose {
-            Purpose::Call => state.calls -= 1,
+            Purpose::Call => {
+                state.calls -= 1;
+                self.live.calls.send_modify(|calls| *calls -= 1);
+            }
             Purpose::Watch => state.watchers -= 1,
         }
         state.used = Some(Instant::now());
     }
 }
 
-/// Is it about the way to a server, and not of the server itself?
+/// Returns whether an error comes from the connection to a server, and not from the server itself.
 pub(crate) fn is_of_transport(error: &RpcError) -> bool {
     let data = error.data.as_ref();
     data.is_some_and(|data| data["fault"] == "transport")
 }
 
-/// How long nobody tries after so many failures: twice as long each time, and never quite the same, so that servers that
-/// failed together are not tried together.
+/// Returns how long nobody tries after so many failures: twice as long each time, and with a random part, so that servers
+/// that failed together are not tried together.
 fn pause(failures: u32) -> Duration {
     let pause = FIRST_PAUSE * 2_u32.saturating_pow(failures.saturating_sub(1).min(10));
     let random = RandomState::new().build_hasher().finish() % 512;
@@ -462,7 +489,7 @@ mod tests {
     use super::*;
     use crate::config::Reach;
 
-    /// A server that answers when it is told to: well, or with an error.
+    /// A server that waits for the gate, and then answers well or with an error.
     struct Slow {
         gate: Arc<Notify>,
         server: Result<Handle, RpcError>,
@@ -485,7 +512,8 @@ mod tests {
         RpcError::internal("it broke").with_data(json!({ "fault": "transport" }))
     }
 
-    /// A server whose first service answers so once the gate is open, and all others at once.
+    /// Makes a server whose first service waits for the gate and then answers with `first`. All later services answer at
+    /// once.
     fn member(first: Result<Handle, RpcError>) -> (Arc<Member>, Arc<Notify>) {
         let gate = Arc::<Notify>::default();
         let first = Mutex::new(Some(Slow {

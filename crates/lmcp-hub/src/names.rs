@@ -1,14 +1,14 @@
-//! What tools and prompts of many servers are called, and how URIs and tasks lead back to theirs. No name is ever taken
-//! apart to find its server: there is a map.
+//! The names of tools and prompts of many servers for clients, and the marks that lead URIs and tasks back to their servers.
+//! A name is never parsed to find its server: there is a map.
 //!
-//! Names depend on the configuration and on the server's own name of a thing, and on nothing that other servers say or when
-//! they say it. So no server can take the name of another's tool.
+//! A name depends only on the configuration and on the server's own name of an item, and not on the items or the timing of
+//! other servers. So no server can take the name of another server's tool.
 
 use std::collections::{BTreeSet, HashMap};
 
 use crate::limits::{NAME_BYTES, PREFIX_BYTES};
 
-/// What the names of each configured server begin with.
+/// The beginnings of the names of all configured servers.
 #[derive(Debug, Default)]
 pub(crate) struct Prefixes(Vec<String>);
 
@@ -17,7 +17,8 @@ impl Prefixes {
         Self(heads.into_iter().map(ToOwned::to_owned).collect())
     }
 
-    /// The server that a name belongs to: the one with the longest prefix that the name carries, else the one without a prefix.
+    /// Returns the server that a name belongs to: the one with the longest prefix that the name carries, else the one
+    /// without a prefix.
     pub(crate) fn owner(&self, name: &str) -> &str {
         let carried = self.0.iter().filter(|head| {
             let rest = name.strip_prefix(head.as_str());
@@ -29,7 +30,7 @@ impl Prefixes {
     }
 }
 
-/// What is called something. A tool and a prompt may share a name, for clients as for their server.
+/// The names of tools and of prompts. A tool and a prompt may share a name, for clients and for their server.
 #[derive(Debug)]
 pub(crate) struct AllNames<'a> {
     pub(crate) tools: Names<'a>,
@@ -50,11 +51,11 @@ impl<'a> AllNames<'a> {
 pub(crate) struct Names<'a> {
     prefixes: &'a Prefixes,
     given: HashMap<Own, String>,
-    /// Only things of one server can meet here.
+    /// A name can be taken twice only by items of one server.
     taken: BTreeSet<String>,
 }
 
-/// A server, and the name that it has for one of its things.
+/// A server, and the name that the server has for one of its items.
 type Own = (String, String);
 
 impl<'a> Names<'a> {
@@ -66,10 +67,10 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// The name of something for clients: `prefix__label`, where the server is named by its [`head`]. `own` is what the server
-    /// calls it, `label` what it is to be called.
+    /// Returns the name of an item for clients: `prefix__label`, where the prefix is the [`head`] of the server. `own` is
+    /// the server's name for the item, `label` the wanted name.
     pub(crate) fn give(&mut self, server: &str, own: &str, label: &str) -> String {
-        // With another label it is another thing to clients.
+        // The same item with another label is another item to clients.
         let key = (server.to_owned(), format!("{own}\0{label}"));
         if let Some(name) = self.given.get(&key) {
             return name.clone();
@@ -87,13 +88,13 @@ impl<'a> Names<'a> {
     }
 }
 
-/// A name that belongs to its server.
+/// Returns a name that belongs to its server.
 fn name(prefixes: &Prefixes, server: &str, own: &str, label: &str) -> String {
     let whole = joined(server, label);
     let is_clear = !server.contains("__") && !server.ends_with('_');
     let is_plain = plain(&whole) == whole && whole.len() <= NAME_BYTES && is_clear;
     let stands_for = format!("{server}\0{own}");
-    // Whoever asks for names as they are gets them so.
+    // With an empty prefix the operator wants the names unchanged.
     let usual = match server.is_empty() || is_plain {
         true => whole,
         false => hashed(&plain(&whole), &stands_for),
@@ -111,7 +112,7 @@ fn joined(server: &str, label: &str) -> String {
     }
 }
 
-/// A name that carries no prefix but that of its server: behind it, no two `_` stand together.
+/// Returns a name that carries only the prefix of its server: after the prefix, no two `_` stand together.
 fn unmistakable(server: &str, label: &str, stands_for: &str) -> String {
     let label = plain(label);
     let words: Vec<_> = label.split('_').filter(|word| !word.is_empty()).collect();
@@ -122,7 +123,8 @@ fn unmistakable(server: &str, label: &str, stands_for: &str) -> String {
     hashed(&joined(server, &label), stands_for)
 }
 
-/// What the names of a server with this prefix begin with: short enough that something of the label stays in each.
+/// Returns the beginning of all names of a server with this prefix. It is short, so that a part of the label fits into each
+/// name.
 pub(crate) fn head(prefix: &str) -> String {
     let plain = plain(prefix);
     if plain == prefix && plain.len() <= PREFIX_BYTES {
@@ -131,7 +133,7 @@ pub(crate) fn head(prefix: &str) -> String {
     cut(&plain, PREFIX_BYTES, prefix)
 }
 
-/// With nothing but letters, digits, `_` and `-`: some clients drop all others.
+/// Replaces all characters except letters, digits, `_` and `-`: some clients drop tools with other names.
 fn plain(text: &str) -> String {
     let allowed = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
     text.chars()
@@ -139,7 +141,7 @@ fn plain(text: &str) -> String {
         .collect()
 }
 
-/// Cut short, with a hash of what it stands for.
+/// Cuts a name, and adds a hash of the whole.
 fn hashed(plain: &str, whole: &str) -> String {
     cut(plain, NAME_BYTES, whole)
 }
@@ -150,15 +152,16 @@ fn cut(plain: &str, most: usize, whole: &str) -> String {
     format!("{head}_{sum:06x}")
 }
 
-/// FNV-1a: the same in every run and on every machine.
+/// Returns the FNV-1a hash: the same in every run and on every machine.
 pub(crate) fn fnv(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
         (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })
 }
 
-/// What URIs and ids of a server begin with for clients: `server+file:///x` is a URI that leads back, and people can
-/// read it. Small letters, digits and `-`, because some clients parse URIs and write their schemes so.
+/// Returns the beginning of URIs and ids of a server for clients. `server+file:///x` is a URI that leads back, and people
+/// can read it. The slug has only small letters, digits and `-`, because some clients parse URIs and write their schemes in
+/// this way.
 pub(crate) fn slug(server: &str) -> String {
     if server.is_empty() {
         return String::new();
@@ -176,7 +179,7 @@ pub(crate) fn slug(server: &str) -> String {
     format!("s-{plain}-{:06x}", fnv(server) & 0x00ff_ffff)
 }
 
-/// A URI or an id of a server, as clients get it.
+/// Turns a URI or an id of a server into the form that clients get.
 pub(crate) fn marked(slug: &str, own: &str) -> String {
     match is_to_be_marked(slug, own.as_bytes()) {
         true => mark(slug) + own,
@@ -184,8 +187,8 @@ pub(crate) fn marked(slug: &str, own: &str) -> String {
     }
 }
 
-/// Does a URI or an id of the server with this slug get a mark in front? Those of the server that has none stay as they are,
-/// unless they look as if they were of another server, whether there is such a server or not.
+/// Returns whether a URI or an id of the server with this slug gets a mark in front. URIs of the server without a slug stay
+/// as they are, unless they look as if they belong to another server, whether that server exists or not.
 pub(crate) fn is_to_be_marked(slug: &str, own: &[u8]) -> bool {
     !slug.is_empty() || looks_marked(own)
 }
@@ -198,7 +201,7 @@ fn looks_marked(own: &[u8]) -> bool {
     own[..plus].iter().all(allowed) || own[..plus].eq_ignore_ascii_case(NAMELESS.as_bytes())
 }
 
-/// What stands in front of those that do.
+/// Returns the mark in front of URIs and ids.
 pub(crate) fn mark(slug: &str) -> String {
     match slug.is_empty() {
         true => format!("{NAMELESS}+"),
@@ -206,7 +209,7 @@ pub(crate) fn mark(slug: &str) -> String {
     }
 }
 
-/// The slug in front, and what the server calls it.
+/// Splits a marked URI or id into the slug and the server's own form.
 pub(crate) fn unmarked(marked: &str) -> Option<(String, &str)> {
     let (slug, own) = marked.split_once('+')?;
     let slug = slug.to_ascii_lowercase();
@@ -216,14 +219,14 @@ pub(crate) fn unmarked(marked: &str) -> Option<(String, &str)> {
     })
 }
 
-/// Stands for the server without a slug. No slug has a dot in it, and a scheme may.
+/// Stands for the server without a slug. A scheme may have a dot in it, a slug never has one.
 const NAMELESS: &str = "own.";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The name of a thing in a hub with these servers, the other one of which may have given all names that it likes.
+    /// Returns the name of an item in a hub with these servers. Another server may have given any names before.
     fn named(servers: &[&str], server: &str, own: &str) -> String {
         let heads: Vec<_> = servers.iter().map(|server| head(server)).collect();
         let prefixes = Prefixes::new(heads.iter().map(String::as_str));
@@ -334,7 +337,7 @@ mod tests {
         assert_eq!(marked(&slug(""), "file:///a"), "file:///a");
     }
 
-    /// Its links would lead to another server, and look as if that had made them.
+    /// Without a mark, the link would lead to another server, and look as if that server had made it.
     #[test]
     fn without_a_prefix_no_uri_is_that_of_another_server() {
         for own in [

@@ -1,7 +1,8 @@
-//! A request on its way through a server, and the replies on their way back: within their time, with the names that clients
+//! Passes a request through a server and the replies back, within the time of the server, and with the names that clients
 //! know.
 
 use std::{
+    mem::take,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
@@ -20,6 +21,7 @@ use crate::{
     config::Isolate,
     member::{Lease, Member, Purpose},
     rewrite,
+    room::Room,
     start::Start,
 };
 
@@ -33,7 +35,7 @@ pub(crate) fn pass(member: &Arc<Member>, mut request: Request) -> Replies {
         if start.generation != lease.live.start().generation {
             return Replies::error(member.gone());
         }
-        // Copies of a server for single callers count their starts apart.
+        // Copies of a server for single callers count their starts separately.
         if member.config().isolate == Isolate::None {
             request.extend(AtStart::new(start.times_opened));
         }
@@ -51,16 +53,17 @@ pub(crate) fn pass(member: &Arc<Member>, mut request: Request) -> Replies {
 
 struct Passing {
     replies: Replies,
-    /// Runs anew with everything that the server says, and behind every question: the time that people take is not the
-    /// server's.
+    /// Starts again with each message of the server, and after each question: the time that people take does not count.
     patience: Deadline,
-    /// The client was asked something, and had not answered when it was last looked at.
+    /// The client was asked something, and had not answered at the last look.
     is_thinking: bool,
-    /// The session that questions are put in, and the request that they belong to.
+    /// The session in which questions are asked, and the request that they belong to.
     asked_in: Option<(Session, RequestId)>,
     began: Instant,
-    /// A long answer, while its URIs are led back.
-    leading_back: Option<JoinHandle<Reply>>,
+    /// The memory for the answer.
+    room: Room,
+    /// The task that leads back the URIs of a long answer, which counts as memory until the answer is taken.
+    leading_back: Option<JoinHandle<(Reply, Room)>>,
     is_over: bool,
     lease: Lease,
 }
@@ -71,6 +74,7 @@ impl Passing {
         Self {
             asked_in: session.map(|session| (session, request.id().clone())),
             is_thinking: false,
+            room: Room::of(&request),
             replies: lease.live.service.call(request),
             patience: lease.member.patience(),
             began: Instant::now(),
@@ -80,7 +84,7 @@ impl Passing {
         }
     }
 
-    /// Takes in a reply. It is ready at once, unless it is a long answer.
+    /// Takes a reply. The reply is ready at once, unless it is a long answer.
     fn poll_on(&mut self, reply: Reply, cx: &mut Context<'_>) -> Poll<Reply> {
         let member = &self.lease.member;
         let reply = match reply {
@@ -96,27 +100,40 @@ impl Passing {
                 reply
             }
         };
-        if rewrite::is_long(&reply) {
+        // Only the answer needs room. It is freed with the answer: then the code that writes the answer counts it.
+        let mut room = match self.is_over {
+            true => take(&mut self.room),
+            false => Room::default(),
+        };
+        if let Some(bytes) = rewrite::long(&reply) {
             let member = Arc::clone(member);
-            let work = spawn_blocking(move || rewrite::back(reply, &member.slug));
+            room.hold(bytes);
+            let work = spawn_blocking(move || {
+                let reply = rewrite::back(reply, &member.slug, &mut room);
+                (reply, room)
+            });
             return self.poll_led_back(work, cx);
         }
-        Poll::Ready(rewrite::back(reply, &member.slug))
+        Poll::Ready(rewrite::back(reply, &member.slug, &mut room))
     }
 
-    fn poll_led_back(&mut self, mut work: JoinHandle<Reply>, cx: &mut Context<'_>) -> Poll<Reply> {
+    fn poll_led_back(
+        &mut self,
+        mut work: JoinHandle<(Reply, Room)>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Reply> {
         match Pin::new(&mut work).poll(cx) {
             Poll::Pending => {
                 self.leading_back = Some(work);
                 Poll::Pending
             }
-            Poll::Ready(Ok(reply)) => Poll::Ready(reply),
-            // The process ends.
+            Poll::Ready(Ok((reply, _))) => Poll::Ready(reply),
+            // The task can only fail while the process ends.
             Poll::Ready(Err(_)) => Poll::Ready(Reply::Done(Err(self.lease.member.gone()))),
         }
     }
 
-    /// Ready once the server was silent for too long while nobody else was waited for.
+    /// Ready when the server was silent for too long while no question was waiting for the client.
     fn poll_patience(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             if self.is_thinking && !self.is_asked() {
@@ -131,7 +148,7 @@ impl Passing {
         }
     }
 
-    /// Does a question of this request wait for the client's answer?
+    /// Returns whether a question of this request waits for the client's answer.
     fn is_asked(&self) -> bool {
         let asked_in = self.asked_in.as_ref();
         asked_in.is_some_and(|(session, request)| session.is_asked(request))
@@ -140,7 +157,7 @@ impl Passing {
     fn late(&self) -> RpcError {
         let member = &self.lease.member;
         let (name, most) = (&member.name, member.config().timeout.as_secs_f32());
-        // Nobody knows how far it got, so whether a second time does harm.
+        // Nobody knows how far the call got, so a second call may do harm.
         RpcError::internal(format!("server `{name}` said nothing for {most} s"))
             .with_data(json!({ "retriable": false, "server": &**name, "timeout": most }))
     }
@@ -163,8 +180,9 @@ impl Source for Passing {
         match self.poll_patience(cx) {
             Poll::Ready(()) => {
                 let late = self.late();
-                // Dropping what it answers with cancels the call.
+                // Dropping the replies cancels the call.
                 self.replies = Replies::error(late.clone());
+                self.lease.member.doubted.notify_one();
                 self.poll_on(Reply::Done(Err(late)), cx).map(Some)
             }
             Poll::Pending => Poll::Pending,

@@ -1,4 +1,4 @@
-//! What servers told models when they were first seen, and how it differs now. No I/O.
+//! The definitions that servers showed to models at first, and how they differ now. No I/O.
 
 use std::collections::BTreeMap;
 
@@ -15,16 +15,17 @@ use crate::{items::text, listing::Listing};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Pins {
-    /// What the configuration calls the server.
+    /// The name of the server in the configuration.
     pub(crate) server: String,
     instructions: Option<String>,
-    /// By the names that the server has for them. A tool that is gone stays: it may come back as another.
+    /// The tools by the names that the server has for them. A tool that is gone stays in the list, because it may come back
+    /// with another definition.
     tools: BTreeMap<String, Definition>,
 }
 
-/// The parts of a tool that a model or a client acts upon, as text: a tree of values takes many times as much memory. The order
-/// of members and the space between them are always the same, so that equal values are equal texts. A part with a number that
-/// has too many digits for that stays as its server wrote it.
+/// The parts of a tool that a model or a client acts upon, as text: a tree of values takes many times as much memory. The
+/// order of members and the space between them are always the same, so that equal values are equal texts. If a number has
+/// too many digits to be written back exactly, the part stays as its server wrote it.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 struct Definition(BTreeMap<String, Box<RawValue>>);
@@ -51,40 +52,40 @@ const PARTS: [&str; 5] = [
     "annotations",
 ];
 
-/// The part of a server that is not of one tool.
+/// The name of the part that belongs to no tool.
 const INSTRUCTIONS: &str = "instructions";
 
-/// Something that is not as it was first seen.
+/// A definition that differs from what was first seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Change {
     /// The tool, by the name that the server has for it. None: the instructions of the server.
     pub tool: Option<String>,
-    /// The parts that differ; none of a tool that is new.
+    /// The parts that differ; empty for a new tool.
     pub parts: Vec<PartChange>,
 }
 
 impl Change {
-    /// Is it a tool that nobody has seen before?
+    /// Returns whether this is a tool that nobody has seen before.
     pub fn is_new(&self) -> bool {
         self.parts.is_empty()
     }
 }
 
-/// A part of a definition that is not as it was first seen.
+/// A part of a definition that differs from what was first seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PartChange {
     /// `description`, `inputSchema` and so on.
     pub part: String,
-    /// As it was first seen: a text, or JSON.
+    /// The part as it was first seen: a text, or JSON.
     pub before: Option<String>,
-    /// As it is now.
+    /// The part as it is now.
     pub now: Option<String>,
 }
 
 impl Pins {
-    /// Everything, as a server that nobody has seen yet offers it.
+    /// Takes everything that a server offers which nobody has seen yet.
     pub(crate) fn of(server: &str, listing: &Listing) -> Self {
         let mut pins = Self {
             server: server.to_owned(),
@@ -95,7 +96,7 @@ impl Pins {
         pins
     }
 
-    /// Takes tools that were never seen as they are. Gives whether there was one.
+    /// Adds tools that were never seen. Returns whether there was one.
     pub(crate) fn take_new(&mut self, listing: &Listing) -> bool {
         let before = self.tools.len();
         for (name, definition) in definitions(listing) {
@@ -106,7 +107,7 @@ impl Pins {
         self.tools.len() > before
     }
 
-    /// Takes what is listed in the place of what was seen before: all of it, or these tools.
+    /// Replaces what was seen before by the current listing: all of it, or these tools.
     pub(crate) fn approve(&mut self, listing: &Listing, tools: Option<&[String]>) {
         if tools.is_none() {
             self.instructions.clone_from(&listing.instructions);
@@ -118,7 +119,7 @@ impl Pins {
         }
     }
 
-    /// How what is listed differs from what was seen before.
+    /// Returns how the listing differs from what was seen before.
     pub(crate) fn changes(&self, listing: &Listing) -> Vec<Change> {
         let mut changes = Vec::new();
         if self.instructions != listing.instructions {
@@ -159,7 +160,8 @@ fn differences(before: &Definition, now: &Definition) -> Vec<PartChange> {
     parts.collect()
 }
 
-/// The tools of a server with their parts. Parsed, so that the order of members and the space between them say nothing.
+/// Returns the tools of a server with their parts. The parts are parsed, so that the order of members and the space between
+/// them do not count.
 fn definitions(listing: &Listing) -> impl Iterator<Item = (String, Definition)> {
     listing.tools.iter().filter_map(|tool| {
         let members = Members::read(tool.get()).ok()?;
@@ -177,8 +179,8 @@ fn definitions(listing: &Listing) -> impl Iterator<Item = (String, Definition)> 
     })
 }
 
-/// Is every number of this JSON written back as it is, once it was read? Others are read as the nearest one that a computer
-/// calculates with, and differ without being told apart.
+/// Returns whether every number of this JSON is written back as it was after it was read. Other numbers are rounded when
+/// they are read, so two different numbers could compare as equal.
 fn has_exact_numbers(json: &str) -> bool {
     let mut rest = json;
     while let Some(at) = rest.find(['"', '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9']) {
@@ -199,7 +201,7 @@ fn has_exact_numbers(json: &str) -> bool {
     true
 }
 
-/// What follows the end of a JSON string that has begun.
+/// Returns the rest after the end of a JSON string that has begun.
 fn after_text(mut rest: &str) -> &str {
     while let Some(at) = rest.find(['"', '\\']) {
         if rest.as_bytes()[at] == b'"' {
@@ -212,7 +214,7 @@ fn after_text(mut rest: &str) -> &str {
     ""
 }
 
-/// Tools of one server that are remembered. A tool that comes after so many others is never taken for a known one.
+/// The number of tools of one server that are remembered. A tool beyond that number is never treated as known.
 const MOST_TOOLS: usize = 4000;
 
 #[cfg(test)]
@@ -252,7 +254,7 @@ mod tests {
         let mut same = tool;
         same["_meta"] = json!({ "n": 2 });
         assert_eq!(pins.changes(&listing(&[same])), []);
-        // Another order of the same members, as some servers have at every start.
+        // The same members in another order, as some servers send at every start.
         let text = r#"{"inputSchema":{"x":1, "type":"object"},"annotations":{"readOnlyHint":true},"outputSchema":{},
             "description":"D","title":"T","name":"a"}"#;
         let mut other = listing(&[]);
@@ -287,7 +289,7 @@ mod tests {
         let [one, two, three] =
             [1, 2, 3].map(|n| json!({ "name": "a", "description": n.to_string() }));
         let mut pins = Pins::of("s", &listing(&[one]));
-        // Gone for a while, and back as another.
+        // The tool is gone for a while, and comes back with another definition.
         assert!(!pins.take_new(&listing(&[])));
         assert!(!pins.take_new(&listing(std::slice::from_ref(&two))));
         let change = &pins.changes(&listing(std::slice::from_ref(&two)))[0];

@@ -1,4 +1,4 @@
-//! What is known of a server: what it offers, and how that differs from what was first seen of it.
+//! The knowledge about a server: what it offers, and how that differs from what was first seen of it.
 
 use std::{io, sync::Arc};
 
@@ -6,10 +6,10 @@ use crate::{
     approvals::Approvals, listing::Listing, pins::Change, status::ToolChange, store::Stamp,
 };
 
-/// What is known of a server.
+/// The knowledge about a server.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Known {
-    /// Shared with whoever keeps and compares it, beside the thread of callers: it may be long.
+    /// Shared with the code that keeps and compares the listing beside the thread of callers, because it may be long.
     pub(crate) listing: Arc<Listing>,
     pub(crate) review: Review,
 }
@@ -18,7 +18,7 @@ pub(crate) struct Known {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Review {
     pub(crate) changes: Vec<ToolChange>,
-    /// Why nobody can tell. Then nothing of a server that is pinned is shown.
+    /// The reason why the listing could not be compared. Then nothing of a pinned server is shown.
     pub(crate) trouble: Option<String>,
     pub(crate) stamp: Stamp,
 }
@@ -30,7 +30,7 @@ impl Review {
         listing: &Listing,
         is_pinned: bool,
     ) -> Self {
-        // Taken before: an approval that comes meanwhile is looked at once more.
+        // The stamp is taken before the review, so an approval that comes meanwhile causes one more look.
         let stamp = approvals.stamp(server);
         match approvals.review(server, listing, is_pinned) {
             Ok(changes) => Self {
@@ -49,7 +49,7 @@ impl Review {
         }
     }
 
-    /// Why a tool of a pinned server is not shown, if it is not.
+    /// Returns why a tool of a pinned server is not shown, or `None` if it is shown.
     pub(crate) fn against(&self, tool: &str) -> Option<String> {
         if let Some(trouble) = &self.trouble {
             return Some(trouble.clone());
@@ -62,7 +62,7 @@ impl Review {
         })
     }
 
-    /// Are the instructions of a pinned server those that somebody saw?
+    /// Returns whether the instructions of a pinned server are those that somebody saw.
     pub(crate) fn vouches_for_instructions(&self) -> bool {
         let mut changes = self.changes.iter();
         self.trouble.is_none() && changes.all(|change| change.tool.is_some())

@@ -1,4 +1,4 @@
-//! Names, URIs and ids on their way: from those that clients know to those of a server, and back. No I/O.
+//! Translates names, URIs and ids from the forms that clients know to those of a server, and back. No I/O.
 
 use std::sync::Arc;
 
@@ -15,13 +15,15 @@ use crate::{
     items::text,
     limits::LONG_ANSWER,
     names::{marked, unmarked},
-    uris::marked_in,
+    room::Room,
+    uris::{Marks, Unmarked, blank, marked_in},
 };
 
-/// Which server has this slug?
+/// Returns the server with a slug.
 pub(crate) type Slugs<'a> = &'a dyn Fn(&str) -> Option<Arc<str>>;
 
-/// The server that a request is for, and the request as that server knows it. `None`: it is for none in particular.
+/// Returns the server that a request is for, and the request as that server knows it. `None`: it is for no server in
+/// particular.
 pub(crate) fn out(
     request: Request,
     view: &View,
@@ -63,7 +65,7 @@ pub(crate) fn out(
     Ok(Some((place.server, request)))
 }
 
-/// Where a URI or an id leads. One without the slug of any server is of the server that has none.
+/// Returns where a URI or an id leads. Without the slug of any server, it belongs to the server that has no slug.
 pub(crate) fn led_back(marked: &str, slugs: Slugs<'_>) -> Option<Place> {
     let found = unmarked(marked).and_then(|(slug, own)| Some((slugs(&slug)?, own)));
     let (server, own) = found.or_else(|| Some((slugs("")?, marked)))?;
@@ -107,7 +109,8 @@ fn unknown(what: &str, name: &str) -> RpcError {
     RpcError::invalid_params(format!("unknown {what}: `{name}`"))
 }
 
-/// What a client is told that calls a tool which nobody has approved of: why, and the way out.
+/// Makes the error for a call of a tool that nobody has approved: it names the reason, and the command that approves the
+/// tool.
 fn not_approved(name: &str, place: &Place, why: &str) -> RpcError {
     let (server, own) = (&place.server, &place.own);
     RpcError::invalid_request(format!(
@@ -116,14 +119,14 @@ fn not_approved(name: &str, place: &Place, why: &str) -> RpcError {
     .with_data(serde_json::json!({ "retriable": false, "server": &**server, "tool": own, "approval": why }))
 }
 
-/// No server has a resource at this URI. The encoder gives the error the code of the client's revision.
+/// Makes the error for a URI at which no server has a resource. The encoder sets the error code of the client's revision.
 pub(crate) fn no_resource(uri: &str) -> RpcError {
     let words = format!("no such resource: `{uri}`");
     RpcError::new(error::RESOURCE_NOT_FOUND, words).with_data(serde_json::json!({ "uri": uri }))
 }
 
-/// Is it an answer that takes a while to be led back?
-pub(crate) fn is_long(reply: &Reply) -> bool {
+/// Returns the length of an answer that takes a while to lead back. `None`: the reply is no such answer.
+pub(crate) fn long(reply: &Reply) -> Option<usize> {
     let result = match reply {
         Reply::Done(Ok(outcome)) => match &outcome.payload {
             Payload::Raw(result) => Some(result),
@@ -132,20 +135,22 @@ pub(crate) fn is_long(reply: &Reply) -> bool {
         },
         _ => None,
     };
-    result.is_some_and(|result| result.get().len() > LONG_ANSWER)
+    let bytes = result?.get().len();
+    (bytes > LONG_ANSWER).then_some(bytes)
 }
 
-/// What a server says, as clients know it.
-pub(crate) fn back(reply: Reply, slug: &str) -> Reply {
+/// Translates a reply of a server for clients. An answer that grows takes its memory from the room before it does.
+pub(crate) fn back(reply: Reply, slug: &str, room: &mut Room) -> Reply {
     match reply {
         Reply::Notify(notice) => Reply::Notify(notice_back(notice, slug)),
-        Reply::Done(Ok(outcome)) => Reply::Done(Ok(outcome_back(outcome, slug))),
+        Reply::Done(Ok(outcome)) => Reply::Done(outcome_back(outcome, slug, room)),
         Reply::Done(Err(error)) => Reply::Done(Err(error_back(error, slug))),
         other => other,
     }
 }
 
-fn notice_back(mut notice: Notice, slug: &str) -> Notice {
+/// Translates a notification of a server for clients.
+pub(crate) fn notice_back(mut notice: Notice, slug: &str) -> Notice {
     let method = &*notice.method;
     if matches!(method, notification::RESOURCE_UPDATED | notification::TASKS) {
         notice.params = marked_in(notice.params, slug);
@@ -161,9 +166,9 @@ fn error_back(mut error: RpcError, slug: &str) -> RpcError {
     error
 }
 
-fn outcome_back(mut outcome: Outcome, slug: &str) -> Outcome {
+fn outcome_back(mut outcome: Outcome, slug: &str, room: &mut Room) -> Result<Outcome, RpcError> {
     outcome.payload = match outcome.payload {
-        Payload::Raw(result) => Payload::Raw(marked_in(result, slug)),
+        Payload::Raw(result) => Payload::Raw(result_back(result, slug, room)?),
         Payload::CallTool(mut result) => {
             let blocks = result.content.iter_mut();
             blocks.for_each(|block| content_back(block, slug));
@@ -186,12 +191,30 @@ fn outcome_back(mut outcome: Outcome, slug: &str) -> Outcome {
         }
         Payload::Task(mut task) => {
             task.task_id = marked(slug, &task.task_id);
-            task.result = task.result.map(|result| marked_in(result, slug));
+            let result = task.result.take();
+            let result = result.map(|result| result_back(result, slug, room));
+            task.result = result.transpose()?;
             Payload::Task(task)
         }
         other => other,
     };
-    outcome
+    Ok(outcome)
+}
+
+fn result_back(
+    result: Box<RawValue>,
+    slug: &str,
+    room: &mut Room,
+) -> Result<Box<RawValue>, RpcError> {
+    let marks = match Marks::of(&result, slug) {
+        Ok(marks) => marks,
+        Err(Unmarked::NotJson) => return Ok(blank()),
+        Err(Unmarked::TooMany) => return Err(room.too_many_marks()),
+    };
+    if marks.bytes() > 0 {
+        room.expect(result.get().len() + marks.bytes())?;
+    }
+    Ok(marks.put_into(result))
 }
 
 fn content_back(block: &mut Content, slug: &str) {
@@ -206,14 +229,14 @@ fn content_back(block: &mut Content, slug: &str) {
 mod tests {
     use super::*;
 
-    /// Whatever takes long is done beside the thread that everybody shares.
+    /// Long answers are led back beside the thread that all callers share.
     #[test]
     fn a_long_answer_is_known_before_it_is_read() {
-        for (bytes, is_slow) in [(10, false), (LONG_ANSWER + 10, true)] {
+        for (bytes, is_long) in [(10, false), (LONG_ANSWER + 10, true)] {
             let text = format!("{{\"content\":\"{}\"}}", "x".repeat(bytes));
             let result = RawValue::from_string(text).unwrap();
             let reply = Reply::Done(Ok(Payload::Raw(result).into()));
-            assert_eq!(is_long(&reply), is_slow, "{bytes}");
+            assert_eq!(long(&reply).is_some(), is_long, "{bytes}");
         }
     }
 }

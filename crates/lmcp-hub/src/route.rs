@@ -1,4 +1,4 @@
-//! From a request to whoever answers it: the hub itself from its catalogue, or the server that the request is for.
+//! Finds the one who answers a request: the hub itself from its catalogue, or the server that the request is for.
 
 use std::sync::Arc;
 
@@ -66,7 +66,7 @@ impl Desk {
                 let SetLevelParams { level, .. } = request.params()?;
                 let session = request.session();
                 let unknown = || RpcError::method_not_found(request.method());
-                // Servers hear of it with the next call.
+                // Servers get the level with the next call.
                 session.ok_or_else(unknown)?.live()?.set_level(level);
                 Ok(Replies::done(Payload::Acknowledged))
             }
@@ -101,14 +101,14 @@ impl Desk {
         }
     }
 
-    /// The server that has to say what it offers before anybody knows where the request leads.
+    /// Returns the server that has to list its items before it is known where the request leads.
     fn unlisted(&self, request: &Request) -> Result<Option<Arc<Member>>, RpcError> {
         let view = self.view();
         match request.method() {
             request::TOOLS_CALL => {
                 let name = request.target()?;
                 if let Some(place) = view.tools.get(&*name) {
-                    // It may have been started again since, with other tools.
+                    // The server may have been started again since, with other tools.
                     let member = self.member(&place.server);
                     return Ok(member.filter(|member| self.hub.is_pinned(member)));
                 }
@@ -124,7 +124,7 @@ impl Desk {
         }
     }
 
-    /// Has a request answered once this server has said what it offers.
+    /// Answers a request after this server has listed its items.
     async fn route_listed(
         &self,
         member: &Arc<Member>,
@@ -132,7 +132,7 @@ impl Desk {
     ) -> Result<Replies, RpcError> {
         let start = member.listed().await?;
         if self.hub.is_pinned(member) {
-            // What was compared is called, and no later start of the server.
+            // The call goes to the start of the server whose definitions were compared, and not to a later one.
             request.extend(start);
         }
         self.route(request)
@@ -173,7 +173,7 @@ impl Desk {
         Ok(self.in_time(move |desk| {
             let desk = desk.clone();
             Replies::later(async move {
-                // Thousands of tools take longer than other callers should wait.
+                // A search through thousands of tools takes longer than other callers should wait.
                 let view = desk.view();
                 let looked = spawn_blocking(move || look(&request, &view.entries)).await;
                 let failed = |_| Err(RpcError::internal("the tools cannot be looked through"));
@@ -182,7 +182,7 @@ impl Desk {
         }))
     }
 
-    /// What a model has to know to do better the next time is a result that it reads.
+    /// Returns an error as a result that the model reads, so that the model can do better the next time.
     fn tell(&self, said: Result<String, RpcError>) -> Replies {
         let result = match said {
             Ok(text) => CallToolResult::new(vec![Content::text(text)]),
@@ -208,7 +208,7 @@ impl Desk {
         Outcome::new(payload).from_server(Arc::clone(&self.hub.info))
     }
 
-    /// A list, at once.
+    /// Answers with a list, at once.
     fn list(&self, pick: fn(&View) -> &List) -> Replies {
         self.in_time(move |desk| {
             let page = pick(&desk.view()).page.clone();
@@ -217,7 +217,8 @@ impl Desk {
         })
     }
 
-    /// Answers at once. Only a hub that has just started waits, for servers that were never tried: many clients ask once.
+    /// Answers at once. Only a hub that has just started waits for servers that were never tried, because many clients ask
+    /// for lists only once.
     fn in_time(&self, answer: impl FnOnce(&Self) -> Replies + Send + 'static) -> Replies {
         let until = self.hub.began + FIRST_LIST;
         if self.is_complete() || Instant::now() >= until {
@@ -229,7 +230,7 @@ impl Desk {
             let complete =
                 async { while !desk.is_complete() && changes.changed().await.is_ok() {} };
             if timeout_at(until, complete).await.is_err() {
-                // The next start does not wait for them again.
+                // The next start of the hub does not wait for these servers again.
                 for member in desk.untried() {
                     desk.hub.was_tried(&member);
                 }
@@ -239,7 +240,8 @@ impl Desk {
     }
 }
 
-/// Is what is wanted always there? Of everything else, `route` finds out first.
+/// Returns whether the target of this method always exists. For other methods, `route` looks for the target before it checks
+/// the request for flaws.
 fn is_answered_here(method: &str) -> bool {
     matches!(
         method,

@@ -1,4 +1,4 @@
-//! What one endpoint of a hub shows: all servers, or those of a group.
+//! The servers that one endpoint of a hub shows: all, or those of a group.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,15 +16,15 @@ use crate::{
 /// The names of the groups, each with the names of its servers.
 pub type Groups = BTreeMap<String, Vec<String>>;
 
-/// Servers that are shown together, and what clients see of them.
+/// Servers that are shown together, and the lists that clients see of them.
 pub(crate) struct Scope {
-    /// `None`: all.
+    /// `None`: all servers.
     servers: RwLock<Option<BTreeSet<String>>>,
     view: RwLock<Arc<View>>,
     pub(crate) changes: watch::Sender<Versions>,
 }
 
-/// Each counts up when its list changes.
+/// Counters, each of which goes up when its list changes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Versions {
     pub(crate) tools: u64,
@@ -50,13 +50,13 @@ impl Scope {
         })
     }
 
-    /// Shows these servers from now on.
+    /// Shows exactly these servers from now on.
     pub(crate) fn set(&self, servers: &[String]) {
         let mut held = self.servers.write().unwrap_or_else(PoisonError::into_inner);
         *held = Some(servers.iter().cloned().collect());
     }
 
-    /// Is this server shown?
+    /// Returns whether this server is shown.
     pub(crate) fn shows(&self, server: &str) -> bool {
         let servers = self.servers.read().unwrap_or_else(PoisonError::into_inner);
         servers
@@ -69,12 +69,12 @@ impl Scope {
         Arc::clone(&view.unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Makes what clients see out of these parts, and tells them if that is another list than before.
+    /// Makes the lists for clients out of these parts, and tells clients if a list has changed.
     pub(crate) fn look_again(&self, parts: &[Part<'_>], prefixes: &Prefixes, is_lazy: bool) {
         let shown = parts.iter().filter(|part| self.shows(part.name));
         let shown: Vec<_> = shown.copied().collect();
         let mut now = View::new(&shown, prefixes);
-        // Each is needed by one of the two ways to offer tools: whoever calls through another tool repeats nothing in headers.
+        // Each way to offer tools needs one of the two: a client that calls through `call_tool` repeats nothing in headers.
         match is_lazy {
             true => {
                 let items = std::mem::take(&mut now.items);
@@ -89,7 +89,7 @@ impl Scope {
         drop(view);
         let (before, now) = (&before.lists, &now.lists);
         self.changes.send_modify(|versions| {
-            // Lazily offered tools are three, and always the same.
+            // Tools that are offered lazily are always the same three.
             let is_other = before.tools.sum != now.tools.sum && !is_lazy;
             versions.tools += u64::from(is_other);
             versions.prompts += u64::from(before.prompts.sum != now.prompts.sum);

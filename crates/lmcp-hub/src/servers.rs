@@ -1,4 +1,4 @@
-//! Which servers and groups a hub has, by its configuration: each is made and started with the task beside it.
+//! The servers and groups of a hub, by its configuration: makes each server, and starts the task beside it.
 
 use std::sync::{Arc, PoisonError, atomic::Ordering};
 
@@ -108,7 +108,7 @@ impl Inner {
         self.add(member);
     }
 
-    /// Has each caller of a server get at its own tasks and states only.
+    /// Lets each caller of a server reach only its own tasks and states.
     pub(crate) fn owned(&self, name: &str, make: Make) -> Make {
         let (key, name) = (
             self.key.get_or_init(OwnerKey::random).clone(),

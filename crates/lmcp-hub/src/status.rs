@@ -1,61 +1,61 @@
-//! How servers are, for people and programs to look at.
+//! The state of servers, for people and programs.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-/// The request that a hub answers with how its servers are: `{ "servers": [ServerStatus, …] }`.
+/// The request that a hub answers with the state of its servers: `{ "servers": [ServerStatus, …] }`.
 pub const STATUS: &str = "lmcp/hub/status";
 
-/// How one server is.
+/// The state of one server.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ServerStatus {
-    /// What the configuration calls it.
+    /// The name of the server in the configuration.
     pub name: String,
-    /// Whether it runs.
+    /// Whether the server runs.
     pub state: ServerState,
-    /// Since when it is in that state, in seconds of Unix time.
+    /// The time when the server entered this state, in seconds of Unix time.
     pub since: u64,
-    /// What last went wrong, with how its process ended and the last lines that it wrote to its standard error.
+    /// The last error, with the end of the process and the last lines of its standard error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
-    /// When that was, in seconds of Unix time.
+    /// The time of the last error, in seconds of Unix time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error_at: Option<u64>,
-    /// Calls that ended.
+    /// The number of calls that have ended.
     pub calls: u64,
-    /// Calls that go on.
+    /// The number of calls that run now.
     pub running: usize,
-    /// Half of the calls took no longer, in milliseconds.
+    /// The median duration of calls, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p50_ms: Option<f64>,
-    /// All but one of a hundred took no longer.
+    /// The 99th percentile of the duration of calls, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p99_ms: Option<f64>,
-    /// How often it was there again after it was gone.
+    /// How often the server ran again after it was gone.
     pub restarts: u64,
-    /// Tools of it that are offered.
+    /// The number of its tools that are offered.
     pub tools: usize,
-    /// What is wrong with what it offers: tools that were left out, and why.
+    /// Problems of its lists: tools that were left out, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// How it differs from what was first seen of it.
+    /// The definitions that differ from what was first seen.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changed: Vec<ToolChange>,
 }
 
-/// Something of a server that is not as it was first seen.
+/// A definition of a server that differs from what was first seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ToolChange {
     /// The tool, by the name that the server has for it. None: the instructions of the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
-    /// The parts that differ: `description`, `inputSchema` and so on; none of a tool that is new.
+    /// The parts that differ: `description`, `inputSchema` and so on; empty for a new tool.
     pub parts: Vec<String>,
-    /// It is not shown before somebody approves of it.
+    /// The tool is not shown until somebody approves it.
     pub held: bool,
 }
 
@@ -64,20 +64,20 @@ pub struct ToolChange {
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum ServerState {
-    /// The configuration says that it is not used.
+    /// The server is disabled in the configuration.
     Disabled,
-    /// Nobody needs it.
+    /// Nobody needs the server.
     #[default]
     Stopped,
-    /// It was asked to be there, or has not said yet what it offers.
+    /// The server is being started, or has not listed its items yet.
     Starting,
-    /// It is there.
+    /// The server runs.
     Ready,
-    /// It could not be reached, or was lost.
+    /// The server could not be reached, or was lost.
     Failed,
 }
 
-/// What happened to a server so far.
+/// The events of a server so far.
 #[derive(Debug)]
 pub(crate) struct History {
     state: ServerState,
@@ -110,7 +110,7 @@ impl History {
         self.enter(ServerState::Failed);
     }
 
-    /// Something went wrong that it survives.
+    /// Notes an error that does not end the server.
     pub(crate) fn complained(&mut self, words: &str) {
         self.error = Some((words.to_owned(), now()));
     }
@@ -135,7 +135,7 @@ impl History {
     }
 }
 
-/// How long calls took, each to within a fifth: four steps to every doubling, from a microsecond to an hour.
+/// The durations of calls, each to within a fifth: four steps to every doubling, from a microsecond to an hour.
 #[derive(Debug)]
 struct Durations {
     counts: [u32; STEPS],
@@ -161,7 +161,7 @@ impl Durations {
         self.count += 1;
     }
 
-    /// This part of all took no longer.
+    /// Returns the duration that this part of all calls did not exceed.
     fn below(&self, part: f64) -> Option<Duration> {
         let total: u64 = self.counts.iter().map(|count| u64::from(*count)).sum();
         let wanted = (total as f64 * part).ceil() as u64;

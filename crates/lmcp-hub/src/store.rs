@@ -1,4 +1,5 @@
-//! What servers offer and what was seen of it, kept on disk: a hub that starts serves it at once, and starts no server for it.
+//! Keeps listings of servers, and what was seen of them, on disk: a hub that starts shows them at once, and starts no server
+//! for that.
 
 #[cfg_attr(unix, path = "store/unix.rs")]
 #[cfg_attr(windows, path = "store/windows.rs")]
@@ -19,33 +20,34 @@ use crate::{
     pins::Pins,
 };
 
-/// A folder with two files for every server: `SLUG.json` is what it offers, `SLUG.seen` what was first seen of that.
+/// A folder with two files for every server: `SLUG.json` holds its listing, `SLUG.seen` the definitions that were first
+/// seen.
 #[derive(Clone, Debug)]
 pub(crate) struct Store(pub(crate) PathBuf);
 
 #[derive(Serialize, Deserialize)]
 struct Kept<L> {
-    /// Of how the server is reached: another one offers other things.
+    /// Describes how the server is reached. If that changes, the listing is not valid any more.
     reach: String,
-    /// None: the server was tried, and never said what it offers.
+    /// `None`: the server was tried, and never listed its items.
     listing: Option<L>,
 }
 
-/// What is remembered of a server.
+/// The stored knowledge about a server.
 #[derive(Debug)]
 pub(crate) enum Memory {
-    /// It was never tried.
+    /// The server was never tried.
     Nothing,
-    /// It was tried, and did not say what it offers.
+    /// The server was tried, and did not list its items.
     Tried,
     Listing(Listing),
 }
 
-/// A file as it was when it was last looked at. `None`: there is none.
+/// Identifies a version of a file. `None`: there is no file.
 pub(crate) type Stamp = Option<system::Version>;
 
 impl Store {
-    /// What was kept of a server that is reached so.
+    /// Reads what was kept of a server, if it is still reached in the same way.
     pub(crate) fn read(&self, name: &str, config: &ServerConfig) -> Memory {
         let kept: Option<Kept<Listing>> = read(&self.catalogue(name)).unwrap_or_default();
         match kept.filter(|kept| kept.reach == reach(config)) {
@@ -58,13 +60,13 @@ impl Store {
         }
     }
 
-    /// What was last kept of a server, however it is reached.
+    /// Returns the listing that was last kept of a server, however the server is reached.
     pub(crate) fn listing(&self, name: &str) -> io::Result<Option<Listing>> {
         let kept: Option<Kept<Listing>> = read(&self.catalogue(name))?;
         Ok(kept.and_then(|kept| kept.listing))
     }
 
-    /// Keeps what a server offers; `None`: that it was tried.
+    /// Keeps the listing of a server; `None`: keeps that the server was tried.
     pub(crate) fn write(
         &self,
         name: &str,
@@ -75,12 +77,12 @@ impl Store {
         self.replace(&self.catalogue(name), &Kept { reach, listing })
     }
 
-    /// What was first seen of a server, or approved since. `None`: nobody has seen anything.
+    /// Returns the definitions that were first seen of a server, or approved since. `None`: nobody has seen any.
     pub(crate) fn pins(&self, name: &str) -> io::Result<Option<Pins>> {
         read(&self.seen(name))
     }
 
-    /// The servers of which something was seen.
+    /// Returns the servers that somebody has seen before.
     pub(crate) fn known(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in fs::read_dir(&self.0)? {
@@ -95,7 +97,7 @@ impl Store {
         Ok(names)
     }
 
-    /// Changes what was seen of a server. Others who do the same wait.
+    /// Changes the seen definitions of a server. Other processes that do the same wait.
     pub(crate) fn change_pins(
         &self,
         name: &str,
@@ -110,7 +112,7 @@ impl Store {
         Ok(now)
     }
 
-    /// Tells whether what was seen of a server has been written again.
+    /// Returns a stamp that changes when the seen definitions of a server are written.
     pub(crate) fn stamp(&self, name: &str) -> Stamp {
         let found = fs::metadata(self.seen(name)).ok()?;
         Some(system::version(&found))
@@ -140,7 +142,7 @@ impl Store {
         system::private_folder().recursive(true).create(&self.0)
     }
 
-    /// Held until it is dropped, by everybody only while a small file is read and written.
+    /// Locks the folder until the file is dropped. Every holder only reads and writes a small file meanwhile.
     fn lock(&self) -> io::Result<File> {
         self.make()?;
         let mut options = system::private_file();
@@ -159,7 +161,7 @@ impl Store {
     }
 }
 
-/// What a file says; `None` where there is none.
+/// Reads a file; returns `None` if the file does not exist.
 fn read<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
     let file = match File::open(path) {
         Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -167,7 +169,7 @@ fn read<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
     };
     let mut text = String::new();
     file.take(MOST_BYTES + 1).read_to_string(&mut text)?;
-    // The words of the decoder may show what a server said.
+    // The message of the decoder may show text of a server.
     let broken = |_| {
         let words = format!("{} is broken; remove it to begin anew", path.display());
         io::Error::new(io::ErrorKind::InvalidData, words)
@@ -182,7 +184,7 @@ fn reach(config: &ServerConfig) -> String {
 
 const SEEN: &str = "seen";
 
-/// Longest file.
+/// The length of the longest file.
 const MOST_BYTES: u64 = 64 << 20;
 
 #[cfg(test)]

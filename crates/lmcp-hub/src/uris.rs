@@ -1,52 +1,102 @@
-//! Where the URIs and the ids of tasks stand in a result that nobody here understands, found in one pass over its text. The text
-//! is copied once, with a mark in front of each; nothing else of it changes. No I/O.
+//! Finds the URIs and the ids of tasks in a result that the hub does not understand otherwise, in one pass over its text.
+//! Each gets a mark in front; nothing else of the text changes. The text grows in its place, so no second copy of it is made, and the
+//! length that it will have is known before. No I/O.
 //!
-//! Only the places are looked into where the specification has a URI. Whatever stands deeper is passed over, so an answer takes
-//! as long as its text is, however its parts stand in each other.
+//! Only places where the specification has a URI are examined. Deeper values are skipped, so the time depends only on the
+//! length of the text, and not on how its parts are nested.
 
 use serde_json::value::RawValue;
 
-use crate::names::{is_to_be_marked, mark};
+use crate::{
+    limits::MARKS,
+    names::{is_to_be_marked, mark},
+};
 
-/// A result of the server with this slug, as clients get it.
-pub(crate) fn marked_in(result: Box<RawValue>, slug: &str) -> Box<RawValue> {
-    let text = result.get();
-    let mut scan = Scan {
-        text: text.as_bytes(),
-        at: 0,
-        slug,
-        found: Vec::new(),
-    };
-    // A text that cannot be read may name anything: nothing of it is passed on.
-    if scan.value(Some(Shape::Result)).is_none() {
-        return blank();
-    }
-    let found = scan.found;
-    if found.is_empty() {
-        return result;
-    }
-    let mark = mark(slug);
-    let mut out = String::with_capacity(text.len() + found.len() * mark.len());
-    let mut from = 0;
-    for at in found {
-        out.push_str(&text[from..at]);
-        out.push_str(&mark);
-        from = at;
-    }
-    out.push_str(&text[from..]);
-    RawValue::from_string(out).unwrap_or_else(|_| blank())
+/// The marks for the URIs and ids in a result.
+pub(crate) struct Marks {
+    /// The places for marks, in their order.
+    places: Vec<usize>,
+    mark: String,
 }
 
-fn blank() -> Box<RawValue> {
+/// Why a result gets no marks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unmarked {
+    /// The text cannot be parsed, so it may name anything.
+    NotJson,
+    /// The result has more URIs and ids than [`MARKS`].
+    TooMany,
+}
+
+impl Marks {
+    /// Finds the URIs and ids in a result of the server with this slug.
+    pub(crate) fn of(result: &RawValue, slug: &str) -> Result<Self, Unmarked> {
+        let mut scan = Scan {
+            text: result.get().as_bytes(),
+            at: 0,
+            slug,
+            found: Vec::new(),
+            is_full: false,
+        };
+        match (scan.value(Some(Shape::Result)), scan.is_full) {
+            (Some(()), _) => Ok(Self {
+                places: scan.found,
+                mark: mark(slug),
+            }),
+            (None, true) => Err(Unmarked::TooMany),
+            (None, false) => Err(Unmarked::NotJson),
+        }
+    }
+
+    /// Returns the number of bytes by which the result grows.
+    pub(crate) fn bytes(&self) -> usize {
+        self.places.len() * self.mark.len()
+    }
+
+    /// Puts the marks into the result in which they were found.
+    pub(crate) fn put_into(self, result: Box<RawValue>) -> Box<RawValue> {
+        let more = self.bytes();
+        if more == 0 {
+            return result;
+        }
+        let mut text = String::from(Box::<str>::from(result)).into_bytes();
+        let mut end = text.len();
+        text.reserve_exact(more);
+        text.resize(end + more, 0);
+        // From the last part to the first, each is moved once, to where it stays.
+        let mut to = text.len();
+        for at in self.places.into_iter().rev() {
+            to -= end - at;
+            text.copy_within(at..end, to);
+            end = at;
+            to -= self.mark.len();
+            text[to..to + self.mark.len()].copy_from_slice(self.mark.as_bytes());
+        }
+        let text = String::from_utf8(text).ok();
+        let marked = text.and_then(|text| RawValue::from_string(text).ok());
+        marked.unwrap_or_else(blank)
+    }
+}
+
+/// Marks the URIs and ids in a report of the server with this slug. A report that gets no marks is passed on as an empty object.
+pub(crate) fn marked_in(report: Box<RawValue>, slug: &str) -> Box<RawValue> {
+    match Marks::of(&report, slug) {
+        Ok(marks) => marks.put_into(report),
+        Err(_) => blank(),
+    }
+}
+
+/// Returns a result that says nothing.
+pub(crate) fn blank() -> Box<RawValue> {
     RawValue::from_string("{}".to_owned()).expect("an empty object is JSON")
 }
 
-/// What a value is, by its place.
+/// The meaning of a value, by its place.
 #[derive(Clone, Copy)]
 enum Shape {
-    /// Of a request, or what is told of a task.
+    /// The result of a request, or a report about a task.
     Result,
-    /// What a task came to.
+    /// The result of a task.
     OfTask,
     /// A block of content, or the contents of a resource.
     Block,
@@ -59,7 +109,7 @@ enum Shape {
 }
 
 impl Shape {
-    /// What a member of this name is. `None`: nothing that has a URI in it.
+    /// Returns the shape of a member with this name. `None`: it has no URI in it.
     fn member(self, name: &[u8]) -> Option<Self> {
         match (self, name) {
             (Self::Result | Self::OfTask, b"uri" | b"taskId") => Some(Self::Named),
@@ -73,7 +123,7 @@ impl Shape {
         }
     }
 
-    /// May a list of these stand in its place?
+    /// Returns whether a list of these values may stand in the place of one.
     fn is_listed(self) -> bool {
         matches!(self, Self::Block | Self::Message)
     }
@@ -83,12 +133,14 @@ struct Scan<'a> {
     text: &'a [u8],
     at: usize,
     slug: &'a str,
-    /// Where a mark is to be put, in their order.
+    /// The places for marks, in their order.
     found: Vec<usize>,
+    /// There was one place too many.
+    is_full: bool,
 }
 
 impl<'a> Scan<'a> {
-    /// Reads a value of this shape. `None`: it is no JSON.
+    /// Reads a value of this shape. `None`: it is not JSON, or has too many places for marks.
     fn value(&mut self, shape: Option<Shape>) -> Option<()> {
         let Some(shape) = shape else {
             return self.pass_over();
@@ -102,7 +154,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Each member counts, also of two with one name: clients read the first or the last.
+    /// Reads an object. If a member occurs twice, both count, because clients read the first or the last.
     fn object(&mut self, shape: Shape) -> Option<()> {
         self.at += 1;
         if self.peek()? == b'}' {
@@ -149,12 +201,16 @@ impl<'a> Scan<'a> {
             true => unescaped(own).is_none_or(|own| is_to_be_marked(slug, own.as_bytes())),
         };
         if is_found {
+            self.is_full = self.found.len() >= MARKS;
+            if self.is_full {
+                return None;
+            }
             self.found.push(begins);
         }
         Some(())
     }
 
-    /// A value that nothing is looked for in.
+    /// Skips a value in which no URI is searched.
     fn pass_over(&mut self) -> Option<()> {
         let mut depth = 0_usize;
         loop {
@@ -177,7 +233,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// A number, or a word such as `true`.
+    /// Skips a number, or a word such as `true`.
     fn word(&mut self) {
         let rest = &self.text[self.at..];
         let ends = |byte: &u8| {
@@ -189,7 +245,7 @@ impl<'a> Scan<'a> {
         self.at += rest.iter().position(ends).unwrap_or(rest.len());
     }
 
-    /// The text of a string, as it is written.
+    /// Returns the text of a string as it is written, with its escapes.
     fn string(&mut self) -> Option<&'a [u8]> {
         let begins = self.at + 1;
         let mut at = begins;
@@ -204,7 +260,7 @@ impl<'a> Scan<'a> {
         self.text.get(begins..at)
     }
 
-    /// Does the object or the list end here? If not, another one follows.
+    /// Returns whether the object or the list ends here. If not, another member or value follows.
     fn is_over(&mut self, end: u8) -> Option<bool> {
         match self.peek()? {
             b',' => {
@@ -223,7 +279,7 @@ impl<'a> Scan<'a> {
         (self.peek()? == byte).then(|| self.at += 1)
     }
 
-    /// The next byte that is no blank.
+    /// Returns the next byte that is not a blank.
     fn peek(&mut self) -> Option<u8> {
         let rest = self.text.get(self.at..)?;
         let blanks = rest.iter().position(|byte| !byte.is_ascii_whitespace())?;
@@ -232,7 +288,7 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// What an escaped text stands for. `None`: nothing, or not the same to everybody.
+/// Decodes the escapes of a text. `None`: it cannot be decoded, or readers would decode it differently.
 fn unescaped(text: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(text).ok()?;
     serde_json::from_str(&format!("\"{text}\"")).ok()
@@ -280,7 +336,7 @@ mod tests {
         assert_eq!(task["result"]["content"][0]["uri"], "s+x://1");
     }
 
-    /// Clients read the first of two members, or the last: neither may name another server.
+    /// Clients read the first or the last of two members with one name: neither may name another server.
     #[test]
     fn members_that_are_repeated_or_escaped_lead_back_too() {
         for result in [
@@ -304,7 +360,7 @@ mod tests {
         }
     }
 
-    /// Each level was copied once more than the one around it: 15 MiB took 1.7 GB, and all callers waited.
+    /// Each level was once copied once more than the level around it: 15 MiB took 1.7 GB, and all callers waited.
     #[test]
     fn what_stands_deeper_than_any_uri_is_neither_changed_nor_copied() {
         let depth = 110;
@@ -333,6 +389,26 @@ mod tests {
         let result = format!(r#"{{"content":[{items}]}}"#);
         let back = marked_in(RawValue::from_string(result.clone()).unwrap(), "s");
         assert_eq!(back.get().len(), result.len() + 10_000 * "s+".len());
+    }
+
+    #[test]
+    fn the_growth_of_an_answer_is_known_before_and_bounded() {
+        for (uris, expected) in [
+            (MARKS, Ok(MARKS * "s+".len())),
+            (MARKS + 1, Err(Unmarked::TooMany)),
+        ] {
+            let items = vec![r#"{"uri":"a"}"#; uris].join(",");
+            let raw = RawValue::from_string(format!(r#"{{"contents":[{items}]}}"#)).unwrap();
+            let before = raw.get().len();
+            let marks = Marks::of(&raw, "s");
+            assert_eq!(
+                marks.as_ref().map(Marks::bytes).map_err(|why| *why),
+                expected
+            );
+            if let (Ok(marks), Ok(more)) = (marks, expected) {
+                assert_eq!(marks.put_into(raw).get().len(), before + more);
+            }
+        }
     }
 
     #[test]

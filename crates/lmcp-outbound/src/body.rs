@@ -1,4 +1,4 @@
-//! A whole body, within a limit.
+//! Reads a whole body, within a limit.
 
 use std::fmt;
 
@@ -7,20 +7,20 @@ use http_body::Body as _;
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 
-/// Why there is no whole body.
+/// The reason why there is no whole body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Unread {
-    /// It has more bytes than the limit.
+    /// The body has more bytes than the limit.
     TooLong,
     /// The connection ended before the body did.
     Broken,
 }
 
-/// Reads a whole body of at most so many bytes.
+/// Reads a whole body of at most this many bytes.
 ///
 /// # Errors
-/// It is longer, or breaks off.
+/// The body is longer, or breaks off.
 pub async fn whole(mut body: Incoming, limit: usize) -> Result<Bytes, Unread> {
     if body.size_hint().lower() > limit as u64 {
         return Err(Unread::TooLong);

@@ -1,7 +1,7 @@
-//! From a URL to a connection: the host is looked up once, every address checked, and the very one that was is connected to.
+//! From a URL to a connection: looks up the host once, has every address checked, and connects to one of the checked addresses.
 //!
-//! There is no pool. A pool saves a handshake now and then, and would have to know which connection goes to which checked
-//! address.
+//! There is no pool. A pool would save a handshake now and then, but it would have to know which connection goes to which
+//! checked address.
 
 use std::{
     fmt, io,
@@ -25,16 +25,16 @@ use crate::{
     tunnel, upgrade,
 };
 
-/// The way out. It holds no connections, and makes encryption ready when it is first needed.
+/// Makes connections to other machines. It holds no connections itself, and prepares encryption when it is first needed.
 pub struct Outbound {
     proxies: Proxies,
     tls: Tls,
-    /// Proxies are not shown who we are.
+    /// For proxies, which do not get the client certificate.
     proxy_tls: Tls,
 }
 
 impl Outbound {
-    /// A way out. Nothing is read or connected to yet.
+    /// Makes an outbound. Nothing is read or connected to yet.
     pub fn new(settings: Settings) -> Self {
         Self {
             proxies: settings.proxies,
@@ -46,7 +46,7 @@ impl Outbound {
     /// Connects to the host of a URL, or to the proxy that the URL goes through.
     ///
     /// # Errors
-    /// Which step failed, and why.
+    /// The step that failed, and the reason.
     pub async fn connect(
         &self,
         url: &Url,
@@ -65,11 +65,11 @@ impl Outbound {
         connection.map_err(|err| unreachable(url, &chain(&err)))
     }
 
-    /// Asks the host of a URL to go on in another protocol, which the request names in `Connection` and `Upgrade`. A proxy
-    /// is asked for a tunnel: what it passes on itself has no other protocol.
+    /// Asks the host of a URL to go on in another protocol, which the request names in `Connection` and `Upgrade`. A proxy is
+    /// always asked for a tunnel, because a request that it passes on itself cannot change the protocol.
     ///
     /// # Errors
-    /// Which step failed, and why.
+    /// The step that failed, and the reason.
     pub async fn upgrade(
         &self,
         url: &Url,
@@ -91,7 +91,7 @@ impl Outbound {
         asked.map_err(|err| unreachable(url, &chain(&err)))
     }
 
-    /// The same stream, encrypted if the URL says so.
+    /// Returns the same stream, encrypted if the URL demands it.
     async fn encrypted(&self, url: &Url, stream: Stream, until: Instant) -> Result<Stream, Error> {
         match url.scheme() {
             Scheme::Http => Ok(stream),
@@ -99,7 +99,7 @@ impl Outbound {
         }
     }
 
-    /// A stream to a host by way of a proxy, or to the proxy if that passes requests on itself.
+    /// Connects to a host by way of a proxy, or only to the proxy if that passes the requests on itself.
     async fn through(
         &self,
         proxy: Proxy,
@@ -115,7 +115,7 @@ impl Outbound {
         Ok((stream, Some(Via { proxy, origin })))
     }
 
-    /// A stream to a proxy, or words that name it.
+    /// Connects to a proxy. An error names the proxy.
     async fn reach(&self, proxy: &Proxy, until: Instant) -> Result<Stream, Error> {
         let reached = self.reach_proxy(proxy, until).await;
         reached.map_err(|err| match err {
@@ -125,7 +125,7 @@ impl Outbound {
         })
     }
 
-    /// A stream to a proxy, wherever that is: the operator chose it.
+    /// Connects to a proxy at any address: the operator chose it.
     async fn reach_proxy(&self, proxy: &Proxy, until: Instant) -> Result<Stream, Error> {
         let found = addresses(&proxy.url, until).await?;
         let stream = connect_to_one(&proxy.url, &found, None, until).await?;
@@ -146,7 +146,7 @@ impl fmt::Debug for Outbound {
     }
 }
 
-/// A stream to a host without a proxy.
+/// Connects to a host without a proxy.
 async fn direct(url: &Url, guard: &dyn Guard, until: Instant) -> Result<Stream, Error> {
     let found = addresses(url, until).await?;
     check(url, guard, &found)?;
@@ -154,7 +154,8 @@ async fn direct(url: &Url, guard: &dyn Guard, until: Instant) -> Result<Stream, 
     Ok(Box::new(stream))
 }
 
-/// A proxy connects to an address that nobody sees here. The guard decides what must be known before.
+/// Checks a host that a proxy will connect to. The address that the proxy uses is not known here, so the guard decides what
+/// must be checked before.
 async fn check_for_proxy(
     url: &Url,
     guard: &dyn Guard,
@@ -162,7 +163,7 @@ async fn check_for_proxy(
     until: Instant,
 ) -> Result<(), Error> {
     let lookup = match url.host().address() {
-        // Nothing is to be found out.
+        // The address is in the URL: no lookup is needed.
         Some(_) => Lookup::Must,
         None => guard.before_proxy(url),
     };
@@ -186,7 +187,7 @@ fn check(url: &Url, guard: &dyn Guard, found: &[IpAddr]) -> Result<(), Error> {
     checked.map_err(Error::Forbidden)
 }
 
-/// Where a host is: at least one address.
+/// Returns the addresses of a host, at least one.
 async fn addresses(url: &Url, until: Instant) -> Result<Vec<IpAddr>, Error> {
     let host = url.host();
     if let Some(address) = host.address() {
@@ -204,7 +205,7 @@ async fn addresses(url: &Url, until: Instant) -> Result<Vec<IpAddr>, Error> {
     Ok(found)
 }
 
-/// The first that answers and may be answered, in the order in which the resolver gave them.
+/// Connects to the first address that answers and that the audience check allows, in the order of the resolver.
 async fn connect_to_one(
     url: &Url,
     found: &[IpAddr],
@@ -228,7 +229,7 @@ async fn connect_to_one(
         match done {
             Ok(stream) => match expect_audience(&stream, audience).await {
                 Ok(()) => {
-                    // Both only make things better.
+                    // Neither option is necessary, so errors are ignored.
                     let _ = stream.set_nodelay(true);
                     let _ = keep_alive(&stream);
                     return Ok(stream);
@@ -238,7 +239,7 @@ async fn connect_to_one(
             Err(err) => why = format!("{err} ({address})"),
         }
     }
-    // That a server may not be spoken to is worth more than that there is none elsewhere.
+    // If one server was refused and none answers elsewhere, the refusal is the more useful error.
     Err(refused.map_or_else(|| unreachable(url, &why), Error::Forbidden))
 }
 
@@ -252,7 +253,7 @@ async fn expect_audience(stream: &TcpStream, audience: Option<AudienceCheck>) ->
     checked.unwrap_or_else(|err| Err(io::Error::other(err)))
 }
 
-/// A way through a proxy to the host of a URL.
+/// Opens a way through a proxy to the host of a URL.
 async fn tunnelled(
     stream: Stream,
     proxy: &Proxy,
@@ -273,7 +274,7 @@ fn unreachable(url: &Url, why: &str) -> Error {
     Error::Unreachable(format!("cannot connect to `{url}`: {why}"))
 }
 
-/// Does a step, unless time runs out.
+/// Runs a step until the time is over.
 async fn limit<T>(
     until: Instant,
     step: impl Fn() -> String,
@@ -283,7 +284,7 @@ async fn limit<T>(
     done.map_err(|_| Error::Late(step()))
 }
 
-/// A server that vanished without a word is noticed within two minutes, on a stream that is silent.
+/// Makes the system notice within two minutes that the server of a silent stream has vanished.
 fn keep_alive(stream: &TcpStream) -> rustix::io::Result<()> {
     sockopt::set_socket_keepalive(stream, true)?;
     sockopt::set_tcp_keepidle(stream, Duration::from_secs(60))?;
@@ -315,7 +316,7 @@ mod tests {
         let none: AudienceCheck = |_, server| Err(io::Error::other(format!("not {server}")));
         let refused = connect_to_one(&url, &found, Some(none), until).await;
         assert!(matches!(refused, Err(Error::Forbidden(_))), "{refused:?}");
-        // The one at which nobody is does not hide why the other was refused.
+        // An address where nobody listens does not hide the refusal of another one.
         let found = ["127.0.0.1", "127.0.0.3"].map(|address| address.parse().unwrap());
         let refused = connect_to_one(&url, &found, Some(not_the_first), until).await;
         assert!(matches!(refused, Err(Error::Forbidden(_))), "{refused:?}");

@@ -40,38 +40,38 @@ use crate::{
 /// A connection, encrypted or not. One type, so that the HTTP behind it is compiled once.
 pub type Stream = Box<dyn Duplex>;
 
-/// What can be read and written, and sent to another thread.
+/// A stream of bytes in both directions, which can be sent to another thread.
 pub trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 
-/// One connection, which knows when a request has left it. Dropping it closes it, and nothing is left running.
+/// One connection, which knows when a request has left it. Dropping it closes the connection, and nothing is left running.
 pub struct Connection {
     sender: SendRequest<Body>,
     via: Option<Box<Via>>,
     gauge: Arc<Gauge>,
-    /// Since when nothing is on its way.
+    /// The time since which no request is on its way.
     idle: Instant,
     _driver: Driver,
 }
 
-/// A proxy that is asked for what is on another host: it takes whole addresses, and wants to know who asks.
+/// A proxy that passes requests on to another host. It takes whole URLs, and may want a name and a password.
 pub(crate) struct Via {
     pub(crate) proxy: Proxy,
-    /// Of the host that is asked for.
+    /// The origin of the host that the requests are for.
     pub(crate) origin: String,
 }
 
-/// Why a request has no answer.
+/// The reason why a request has no answer.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Failed {
-    /// Nothing of it was written.
+    /// Nothing of the request was written.
     Unsent(hyper::Error),
-    /// The server may have it.
+    /// The server may have received the request.
     Broken(hyper::Error),
     /// The server sends interim answers without end.
     Endless,
-    /// A proxy did not pass it on.
+    /// A proxy did not pass the request on.
     Refused(Error),
 }
 
@@ -86,7 +86,7 @@ impl Connection {
         builder.max_buf_size(HEAD_BYTES);
         let (sender, connection) = builder.handshake(TokioIo::new(watched)).await?;
         let driver = Driver::new(async {
-            // Why it ended is told to whoever waits for an answer.
+            // The task that waits for an answer gets the error.
             let _ = connection.await;
         });
         Ok(Self {
@@ -98,8 +98,8 @@ impl Connection {
         })
     }
 
-    /// Sends a request, whose URI is a path, and waits for the head of the answer. `written` is run as soon as all of it
-    /// has left.
+    /// Sends a request, whose URI is a path, and waits for the head of the answer. `written` is run as soon as the whole
+    /// request has left.
     ///
     /// # Errors
     /// There is no answer.
@@ -141,7 +141,7 @@ impl Connection {
         }
     }
 
-    /// Waits until it can take another request. `None`: it cannot.
+    /// Waits until the connection can take another request. `None`: it cannot.
     pub async fn rest(mut self) -> Option<Self> {
         let ready = timeout(REST, self.sender.ready()).await;
         ready.ok()?.ok()?;
@@ -149,7 +149,7 @@ impl Connection {
         Some(self)
     }
 
-    /// May it be used once more? Servers close what is idle, and a request that meets that may be lost.
+    /// Whether the connection may be used once more. Servers close idle connections, and a request that meets this may be lost.
     pub fn is_usable(&self) -> bool {
         self.sender.is_ready() && self.idle.elapsed() < IDLE
     }
@@ -162,7 +162,7 @@ impl fmt::Debug for Connection {
 }
 
 impl Via {
-    /// Makes a request for a path one for a whole address.
+    /// Replaces the path of a request by the whole URL.
     fn redirect(&self, request: &mut Request<Bytes>) -> Result<(), Failed> {
         let whole = format!("{}{}", self.origin, request.uri());
         *request.uri_mut() = Uri::try_from(whole).map_err(|err| {
@@ -188,14 +188,14 @@ impl Failed {
     }
 }
 
-/// Was it left because of its interim answers?
+/// Whether the connection was closed because of too many interim answers.
 fn is_endless(err: &hyper::Error) -> bool {
     let io = err.source().and_then(|err| err.downcast_ref::<io::Error>());
     io.and_then(io::Error::get_ref)
         .is_some_and(|err| err.is::<TooMuch>())
 }
 
-/// What a server says of our certificate, or of its absence. In TLS 1.3 it comes after all is agreed on.
+/// Returns the complaint of a server about our certificate, or its absence. In TLS 1.3 the complaint comes after the handshake.
 fn complaint(err: &hyper::Error) -> Option<String> {
     let io = err.source()?.downcast_ref::<io::Error>()?;
     let tls = io.get_ref()?.downcast_ref::<rustls::Error>()?;
@@ -236,7 +236,7 @@ impl std::error::Error for Failed {
     }
 }
 
-/// More came before the head of an answer than is read.
+/// More bytes than allowed came before the head of an answer.
 #[derive(Debug)]
 struct TooMuch;
 
@@ -252,14 +252,13 @@ impl fmt::Display for TooMuch {
 
 impl std::error::Error for TooMuch {}
 
-/// Moves the bytes in a task of its own. Dropping it closes the connection there and then, and not when that task next has
-/// its turn.
+/// Moves the bytes in a task of its own. Dropping this closes the connection at once, and not when that task next has its turn.
 struct Driver {
     work: Shared,
     _task: JoinSet<()>,
 }
 
-/// Nothing once it is done.
+/// The work of the task. `None` once it has ended.
 type Shared = Arc<Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>>;
 
 impl Driver {
@@ -286,20 +285,20 @@ impl Drop for Driver {
     }
 }
 
-/// Tells when the body of a request has left, and counts what comes before the head of its answer.
+/// Notes when the body of a request has left, and counts the bytes before the head of its answer.
 #[derive(Default)]
 struct Gauge {
-    /// It was handed over, and lies in some buffer.
+    /// The body was handed over, and is in some buffer.
     taken: AtomicBool,
     written: Notify,
-    /// Whoever sent the request has the head of its answer.
+    /// The sender of the request has the head of its answer.
     has_head: AtomicBool,
-    /// Bytes that came before.
+    /// The number of bytes that came before the head.
     interim: AtomicUsize,
 }
 
 impl Gauge {
-    /// Forgets the request before: its answer may have come first.
+    /// Forgets the last request, whose answer may have come before its body had left.
     fn reset(&self) {
         self.taken.store(false, Ordering::Relaxed);
         self.has_head.store(false, Ordering::Relaxed);
@@ -308,7 +307,7 @@ impl Gauge {
         stale.as_mut().enable();
     }
 
-    /// So many bytes came before the head.
+    /// Counts bytes that came before the head.
     fn count(&self, bytes: usize) -> io::Result<()> {
         let before = self.interim.fetch_add(bytes, Ordering::Relaxed);
         match before + bytes > INTERIM_BYTES {
@@ -346,9 +345,9 @@ impl http_body::Body for Body {
     }
 }
 
-/// A stream that tells when everything has been written: it is flushed then, and only then. It reads a bounded number of bytes
-/// before the head of an answer is known, because nobody else counts interim answers, and reads them in small pieces, because
-/// hyper takes larger and larger buffers for whoever fills them.
+/// A stream that notes when everything has been written: hyper flushes it then, and only then. Before the head of an answer is
+/// known, it reads a bounded number of bytes, because hyper does not count interim answers, and reads them in small pieces,
+/// because hyper's buffer grows each time that it is filled.
 struct Watched {
     stream: Stream,
     gauge: Arc<Gauge>,
@@ -412,7 +411,7 @@ mod tests {
 
     use super::*;
 
-    /// Interim answers that are sent in one go were held in buffers of 64 KiB and more for each request.
+    /// Without this, interim answers that are sent in one go would be held in buffers of 64 KiB and more for each request.
     #[tokio::test]
     async fn before_the_head_is_known_little_is_read_at_once() {
         let (near, mut far) = tokio::io::duplex(64 << 10);

@@ -1,29 +1,29 @@
-//! Why there is no connection.
+//! The reason why there is no connection.
 
 use std::fmt;
 
-/// Why there is no connection, as a sentence for people. No password of a proxy is in it.
+/// The reason why there is no connection, as a sentence for people. It never contains the password of a proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
-    /// The guard does not let us go there, in its own words.
+    /// The guard does not allow this connection. The words are its own.
     Forbidden(String),
-    /// The host is not found here, and the guard wants to see its addresses before a proxy is asked for it.
+    /// The host is not found here, and the guard wants to check its addresses before a proxy is asked for it.
     Unchecked(String),
     /// The host is not found.
     NotFound(String),
-    /// Nobody is there, or somebody hung up.
+    /// No server is there, or the server closed the connection.
     Unreachable(String),
-    /// Who is there cannot prove to be the right one, or does not take us for who we should be.
+    /// The server cannot prove its identity, or does not accept our certificate.
     Insecure(String),
-    /// It cannot be done so: a file cannot be read, or a proxy does not do what it should.
+    /// The settings do not work: a file cannot be read, or a proxy does not do its task.
     Refused(String),
     /// Time ran out during this step: `looking up …`.
     Late(String),
 }
 
 impl Error {
-    /// Will it be the same, however often it is tried?
+    /// Whether the error will be the same, however often the connection is tried.
     pub fn is_final(&self) -> bool {
         match self {
             Self::Forbidden(_) | Self::Insecure(_) | Self::Refused(_) => true,
@@ -48,13 +48,13 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// An error with everything that caused it, in one line.
+/// Writes an error and its causes in one line.
 pub fn chain(err: &dyn std::error::Error) -> String {
     let mut words = err.to_string();
     let mut cause = err.source();
     while let Some(err) = cause {
         let more = err.to_string();
-        // Some repeat their cause in their own words.
+        // Some errors repeat the words of their cause.
         if !words.contains(&more) {
             words = format!("{words}: {more}");
         }

@@ -1,4 +1,4 @@
-//! Which addresses may be connected to. The rules are the caller's; that they are asked is ours.
+//! The addresses that may be connected to. The caller makes the rules, and this crate always asks for them.
 
 use std::{
     io,
@@ -7,41 +7,42 @@ use std::{
 
 use crate::Url;
 
-/// Says which addresses may be connected to.
+/// Decides which addresses may be connected to.
 pub trait Guard: Sync {
-    /// May this address of the URL's host be connected to? One that may not refuses them all: a name that leads both in
-    /// and out is what an attack looks like.
+    /// Checks whether this address of the URL's host may be connected to. If one address is refused, all are: an attack uses a
+    /// name that leads both inside and outside.
     ///
     /// # Errors
-    /// Why not, for people.
+    /// The reason, in words for people.
     fn check(&self, url: &Url, address: IpAddr) -> Result<(), String>;
 
-    /// What tells whether anything may be sent on a connection to the URL's host. It is asked before anything is, and not of
-    /// a connection to a proxy. Where it refuses one address of the host, the next is tried.
+    /// Returns a check of each connection to the URL's host. It runs before anything is sent, and not for connections to a
+    /// proxy. If it refuses one address of the host, the next address is tried.
     fn audience(&self) -> Option<AudienceCheck> {
         None
     }
 
-    /// What must be known here about a name before a proxy, which looks it up itself, is asked for it.
+    /// Returns what must be known here about a name before a proxy, which looks it up itself, is asked for it.
     fn before_proxy(&self, url: &Url) -> Lookup;
 }
 
-/// Refuses a connection by its two addresses, ours first, with words for people. It may take a moment, so it has a thread.
+/// A function that refuses a connection by its two addresses, ours first, with words for people. It may block for a moment, so
+/// it runs on its own thread.
 pub type AudienceCheck = fn(SocketAddr, SocketAddr) -> io::Result<()>;
 
 /// Whether a name is looked up here although a proxy will do that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Lookup {
-    /// It is not.
+    /// The name is not looked up.
     Skip,
-    /// It is, and its addresses are checked. A name that is not found here is left to the proxy.
+    /// The name is looked up, and its addresses are checked. A name that is not found here is left to the proxy.
     Try,
-    /// It is, and its addresses are checked. A name that is not found here is refused.
+    /// The name is looked up, and its addresses are checked. A name that is not found here is refused.
     Must,
 }
 
-/// Lets everything pass: for whoever goes only where an operator says.
+/// Allows every address: for programs that connect only where an operator tells them.
 #[derive(Clone, Copy, Debug, Default)]
 #[expect(clippy::exhaustive_structs, reason = "it is a word and holds nothing")]
 pub struct Anywhere;

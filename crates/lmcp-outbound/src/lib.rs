@@ -1,9 +1,9 @@
 //! Connections to other machines: everything in lmcp that goes out over HTTP goes through here.
 //!
-//! An [`Outbound`] knows whom to trust, who we are and which proxy to use. It takes a [`Url`], looks up the host, has
-//! every address checked by a [`Guard`], and connects to the very one that was checked. What comes of it is a
-//! [`Connection`]: HTTP/1.1, one request at a time. Redirects, sessions, retries and the meaning of an answer are the
-//! caller's.
+//! An [`Outbound`] knows the certificates to trust, our own certificate, and the proxy to use. It takes a [`Url`], looks up the
+//! host, has every address checked by a [`Guard`], and connects to one of the checked addresses. The result is a
+//! [`Connection`]: HTTP/1.1, one request at a time. The caller handles redirects, sessions, retries and the meaning of an
+//! answer.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -23,11 +23,11 @@
 //! # }
 //! ```
 //!
-//! | file | what lives there |
+//! | file | contents |
 //! |---|---|
-//! | `url/` | addresses of the web, read as browsers read them |
-//! | `settings`, `tls` | whom to trust, and who we are |
-//! | `proxies`, `network` | which proxy a URL goes through |
+//! | `url/` | URLs, read as browsers read them |
+//! | `settings`, `tls` | the certificates to trust, and our own |
+//! | `proxies`, `network` | the proxy for each URL |
 //! | `connect`, `guard`, `tunnel` | from a URL to a connection |
 //! | `connection`, `body` | requests and their answers |
 //! | `upgrade` | a connection that goes on in another protocol |

@@ -1,4 +1,4 @@
-//! A network: an address, and how many of its bits count.
+//! A network: an address, and the number of its bits that count.
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
@@ -19,12 +19,12 @@ use crate::Flaw;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
     address: IpAddr,
-    /// No more than the address has.
+    /// At most the number of bits of the address.
     bits: u8,
 }
 
 impl Network {
-    /// Is the address in it? One of IPv4 that is written as one of IPv6 is the former.
+    /// Whether the address is in the network. An IPv4 address in the form of IPv6 counts as IPv4.
     pub fn contains(&self, address: IpAddr) -> bool {
         let bits = u32::from(self.bits);
         match (address.to_canonical(), self.address) {

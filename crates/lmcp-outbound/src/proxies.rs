@@ -1,4 +1,4 @@
-//! Which proxy a URL goes through, as the variables say that most programs read.
+//! Finds the proxy for a URL, by the environment variables that most programs read.
 
 use std::fmt;
 
@@ -10,34 +10,34 @@ use crate::{
     url::{decode, split_port},
 };
 
-/// The proxies of an operator, and what goes past them.
+/// The proxies of an operator, and the hosts that are reached without them.
 ///
-/// Values are read when they are needed, so that a wrong one fails the request that needs it and nothing else.
+/// Values are parsed when they are needed, so that a wrong one fails only the requests that need it.
 #[derive(Clone, Default)]
 pub struct Proxies {
     http: Option<Named>,
     https: Option<Named>,
-    /// What goes past them, as a list with commas.
+    /// The hosts that are reached without a proxy, as a list with commas.
     bypass: String,
 }
 
 #[derive(Clone)]
 struct Named {
     variable: &'static str,
-    /// May hold a password.
+    /// The address of the proxy. It may contain a password.
     value: String,
 }
 
 impl Proxies {
-    /// The proxies as the environment has them: `HTTP_PROXY` for `http`, `HTTPS_PROXY` for `https`, `ALL_PROXY` for
-    /// both, and `NO_PROXY`. Names in lower case come first. An empty value is as good as none.
+    /// Reads the proxies from the environment: `HTTP_PROXY` for `http`, `HTTPS_PROXY` for `https`, `ALL_PROXY` for both, and
+    /// `NO_PROXY`. Names in lower case come first. An empty value counts as none.
     ///
-    /// `NO_PROXY` lists, with commas: names, which stand for everything below them as well, addresses, networks, each
-    /// with a port if only that is meant; `*` for everything. This machine (`localhost`, `127.0.0.0/8`, `::1`) is never
-    /// asked for through a proxy, unless the list holds `<-loopback>`.
+    /// `NO_PROXY` is a list with commas. An item is a name, which also stands for every name below it, an address, or a network,
+    /// with a port if only that port is meant; `*` stands for everything. This machine (`localhost`, `127.0.0.0/8`, `::1`) is
+    /// never reached through a proxy, unless the list contains `<-loopback>`.
     ///
-    /// `HTTP_PROXY` is not read where there is `REQUEST_METHOD`: a web server hands the header `Proxy` of any request to
-    /// its scripts under that name.
+    /// `HTTP_PROXY` is not read if `REQUEST_METHOD` is set: a web server gives the header `Proxy` of any request to its scripts
+    /// under that name.
     pub fn from_env(lookup: impl Fn(&str) -> Option<String>) -> Self {
         let find = |variable: &'static str| {
             let value = lookup(variable)?.trim().to_owned();
@@ -55,12 +55,12 @@ impl Proxies {
         }
     }
 
-    /// Does this URL go through a proxy, be it a good one or not?
+    /// Whether this URL goes through a proxy, even if its address is wrong.
     pub fn apply_to(&self, url: &Url) -> bool {
         self.named(url).is_some()
     }
 
-    /// The proxy that this URL goes through.
+    /// Returns the proxy that this URL goes through.
     pub(crate) fn find(&self, url: &Url) -> Result<Option<Proxy>, Error> {
         let Some(Named { variable, value }) = self.named(url) else {
             return Ok(None);
@@ -72,7 +72,7 @@ impl Proxies {
                 ),
                 flaw => flaw.to_string(),
             };
-            // The value may hold a password, in a place where no password should be.
+            // The value is not shown: it may contain a password at a wrong place.
             Error::Refused(format!("the proxy in `{variable}` {why}"))
         })?;
         Ok(Some(proxy))
@@ -104,7 +104,7 @@ impl fmt::Debug for Proxies {
 #[derive(Clone)]
 pub(crate) struct Proxy {
     pub(crate) url: Url,
-    /// What it wants to see, if anything.
+    /// The value of `Proxy-Authorization`, if the address has a name and a password.
     pub(crate) authorization: Option<HeaderValue>,
 }
 
@@ -123,7 +123,7 @@ impl Proxy {
         })
     }
 
-    /// The proxy did not take our word for who we are, or wants one.
+    /// Makes the error of a proxy that wants credentials, or does not accept ours.
     pub(crate) fn unauthorized(&self) -> Error {
         let why = match self.authorization {
             Some(_) => "does not take the name and password in its address",
@@ -141,7 +141,7 @@ impl fmt::Display for Proxy {
     }
 }
 
-/// `Basic`, as RFC 7617 has it.
+/// Writes the value of `Basic` by RFC 7617.
 fn basic(credentials: &str) -> Option<HeaderValue> {
     let (name, password) = credentials.split_once(':').unwrap_or((credentials, ""));
     let plain = [&*decode(name), b":", &*decode(password)].concat();
@@ -151,7 +151,7 @@ fn basic(credentials: &str) -> Option<HeaderValue> {
     Some(value)
 }
 
-/// Does a host go past the proxies by this list?
+/// Whether a host is reached without a proxy by this list.
 fn goes_past(list: &str, host: &Host, port: u16) -> bool {
     let items = || list.split([',', ' ', '\t']).filter(|item| !item.is_empty());
     if host.is_loopback() && !items().any(|item| item == "<-loopback>") {
@@ -160,7 +160,7 @@ fn goes_past(list: &str, host: &Host, port: u16) -> bool {
     items().any(|item| item == "*" || names(item, host, port))
 }
 
-/// Does an item of the list name this host?
+/// Whether an item of the list names this host.
 fn names(item: &str, host: &Host, port: u16) -> bool {
     if let Ok(network) = item.parse::<Network>() {
         return host

@@ -1,34 +1,34 @@
-//! What an operator says about the way out.
+//! The operator's settings for connections to other machines.
 
 use std::path::PathBuf;
 
 use crate::Proxies;
 
-/// Whom to trust, who we are, and through which proxy.
+/// The certificates to trust, our own certificate, and the proxies.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Settings {
     /// More certificates to trust, as PEM, besides those of the system.
     pub ca_file: Option<PathBuf>,
-    /// Shown to servers that ask who we are. Proxies never see it.
+    /// Our certificate for servers that ask for one. Proxies never see it.
     pub client_certificate: Option<ClientCertificate>,
-    /// Which URLs go through a proxy.
+    /// The proxies, and the URLs that go through them.
     pub proxies: Proxies,
 }
 
-/// A certificate for clients, and the key that proves that it is ours.
+/// A certificate for clients, and its private key.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ClientCertificate {
-    /// The certificate and those that lead from it to a root, as PEM.
+    /// The certificate, and the chain from it to a root, as PEM.
     pub certificate: PathBuf,
     /// The key, as PEM.
     pub key: PathBuf,
 }
 
 impl Settings {
-    /// The settings as the environment has them: `SSL_CERT_FILE`, and the variables of [`Proxies::from_env`]. An empty
-    /// value is as good as none.
+    /// Reads the settings from the environment: `SSL_CERT_FILE`, and the variables of [`Proxies::from_env`]. An empty value
+    /// counts as none.
     pub fn from_env(lookup: impl Fn(&str) -> Option<String>) -> Self {
         let ca_file = lookup("SSL_CERT_FILE").map(|path| path.trim().to_owned());
         Self {

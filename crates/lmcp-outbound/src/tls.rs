@@ -1,9 +1,9 @@
-//! Encryption: made ready on first use, so that whoever speaks plain HTTP pays nothing for it.
+//! Encryption. It is prepared on first use, so that plain HTTP costs nothing for it.
 //!
 //! The roots are those of the system, read from the one file in which every distribution keeps them. The crate
-//! `rustls-native-certs` would read more (folders of links, other systems' stores), with two crates of 800 lines. Every Linux
-//! has such a file or has no certificates at all, in which case the roots of Mozilla that are built in count. macOS has the
-//! file with the roots that Apple ships; those that somebody added to a keychain are not in it. Windows has no such file.
+//! `rustls-native-certs` would read more (folders of links, the stores of other systems), with two crates of 800 lines. A Linux
+//! without such a file has no certificates at all; then the built-in roots of Mozilla are used. The file of macOS contains the
+//! roots that Apple ships, but not those that a user added to a keychain. Windows has no such file.
 
 use std::{
     io,
@@ -23,7 +23,7 @@ use tokio_rustls::{
 
 use crate::{ClientCertificate, Error, Host, chain, connection::Stream};
 
-/// Whom to trust, and who we are.
+/// The certificates to trust, and our own.
 #[derive(Debug)]
 pub(crate) struct Tls {
     files: Files,
@@ -52,7 +52,7 @@ impl Tls {
         }
     }
 
-    /// Agrees on keys with a host, which must prove that it is the one.
+    /// Makes a TLS connection to a host, which must prove its identity.
     pub(crate) async fn encrypt(&self, host: &Host, stream: Stream) -> Result<Stream, Error> {
         let name = match host.address() {
             Some(address) => ServerName::from(address),
@@ -84,7 +84,7 @@ impl Files {
         if let Some(path) = &self.ca_file {
             add_file(&mut roots, path)?;
         }
-        // Named, not the process's default: with two providers in one program there is none.
+        // The provider is named here: with two providers in one program, the process has no default one.
         let provider = Arc::new(ring::default_provider());
         let builder = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
@@ -112,7 +112,7 @@ impl Files {
     }
 }
 
-/// The roots of the system, or those of Mozilla if it has none.
+/// Returns the roots of the system, or those of Mozilla if the system has none.
 fn system_roots() -> RootCertStore {
     let mut roots = RootCertStore::empty();
     for path in BUNDLES {
@@ -125,7 +125,7 @@ fn system_roots() -> RootCertStore {
 }
 
 fn add_file(roots: &mut RootCertStore, path: &Path) -> Result<(), Error> {
-    // Bundles of systems hold odd ones; those that can be read count.
+    // Bundles of systems may contain certificates that cannot be read. The others are used.
     let (added, _) = roots.add_parsable_certificates(certificates(path)?);
     if added == 0 {
         return Err(unread(path, "none of them can be a root"));
@@ -148,7 +148,7 @@ fn unread(path: &Path, why: &str) -> Error {
     Error::Refused(format!("cannot read the certificates in `{path}`: {why}"))
 }
 
-/// What the two could not agree on stays so; what happened on the way may not happen again.
+/// Makes the error of a failed handshake: final if the two could not agree, else worth another try.
 fn failed(host: &Host, err: &io::Error) -> Error {
     let words = format!("no secure connection to `{host}` (TLS): {}", chain(err));
     match err.get_ref().map(|err| err.is::<rustls::Error>()) {
@@ -157,7 +157,7 @@ fn failed(host: &Host, err: &io::Error) -> Error {
     }
 }
 
-/// Where distributions keep their roots, as one file.
+/// The files in which distributions keep their roots.
 const BUNDLES: [&str; 5] = [
     // Debian, Ubuntu, Arch, Gentoo, Alpine, Nix
     "/etc/ssl/certs/ca-certificates.crt",

@@ -1,10 +1,10 @@
-//! A way through a proxy (`CONNECT`): the proxy sees the host and the port, and then only what is encrypted.
+//! A tunnel through a proxy (`CONNECT`): the proxy sees the host and the port, and after that only encrypted bytes.
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::{Error, Url, connection::Stream, limits::PROXY_HEAD_BYTES, proxies::Proxy};
 
-/// Asks a proxy for a way to the host of a URL.
+/// Asks a proxy for a tunnel to the host of a URL.
 pub(crate) async fn open(mut stream: Stream, proxy: &Proxy, url: &Url) -> Result<Stream, Error> {
     let broken = |why: &dyn std::fmt::Display| {
         Error::Unreachable(format!("the proxy `{proxy}` hung up: {why}"))
@@ -35,7 +35,7 @@ pub(crate) async fn open(mut stream: Stream, proxy: &Proxy, url: &Url) -> Result
     };
     let status = status(&head);
     match status {
-        // The host speaks only when it is spoken to, so that this would be words of the proxy.
+        // A host sends nothing before the client does, so these bytes would come from the proxy.
         Some(200..=299) if end < head.len() => Err(refused(proxy, &host, "says too much")),
         Some(200..=299) => Ok(stream),
         Some(407) => Err(proxy.unauthorized()),
@@ -55,14 +55,14 @@ fn refused(proxy: &Proxy, host: &str, why: &str) -> Error {
     Error::Refused(format!("the proxy `{proxy}`, asked for `{host}`, {why}"))
 }
 
-/// Where the head ends.
+/// Returns the end of the head.
 fn head_end(bytes: &[u8]) -> Option<usize> {
     let mut places = bytes.windows(4);
     let at = places.position(|window| window == b"\r\n\r\n");
     at.map(|at| at + 4)
 }
 
-/// The status, if it is an answer of HTTP/1.
+/// Returns the status, if this is an answer of HTTP/1.
 fn status(head: &[u8]) -> Option<u16> {
     let line = head.split(|byte| *byte == b'\r').next()?;
     let mut words = std::str::from_utf8(line).ok()?.split(' ');

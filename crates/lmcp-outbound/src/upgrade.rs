@@ -14,7 +14,7 @@ use crate::{
     whole,
 };
 
-/// What a server says to whoever wants to go on in another protocol.
+/// The answer of a server to a request for another protocol.
 #[non_exhaustive]
 pub enum Upgrade {
     /// The server agrees: the headers of its answer, and the connection.
@@ -53,7 +53,7 @@ pub(crate) async fn ask(stream: Stream, request: Request<()>) -> hyper::Result<U
     tokio::select! {
         biased;
         answer = &mut asking => answer,
-        // The connection is handed over, or broken: the request knows which.
+        // The connection was handed over or is broken. The answer to the request tells which.
         _ = connection.with_upgrades() => asking.await,
     }
 }

@@ -1,8 +1,8 @@
-//! Unix without `/proc`: whose the steps of a path are, by their owners and modes.
+//! Unix without `/proc`: checks the owners and modes of the steps of a path.
 //!
-//! Each step is looked at by its path. Steps that another user could change are refused, so nobody else can change what
-//! was looked at before it is used. Access lists of macOS (`chmod +a`) are not looked at: a folder in which such a list lets
-//! another user write counts as its owner's alone.
+//! Each step is checked by its path. Steps that another user could change are refused, so nobody else can change a step between
+//! its check and its use. Access lists of macOS (`chmod +a`) are not checked: a folder in which such a list lets another user
+//! write counts as its owner's alone.
 
 use std::{
     collections::VecDeque,
@@ -17,14 +17,14 @@ use rustix::process::geteuid;
 
 use crate::{Whose, refused};
 
-/// As many as systems follow.
+/// The most links, as in the systems.
 const MOST_LINKS: usize = 32;
 
 /// Write permission of the group and of everybody.
 const OTHERS_WRITE: u32 = 0o022;
 const STICKY: u32 = 0o1000;
 
-/// Whose a file, a process or a socket is that has this user.
+/// Returns the owner of a file, a process or a socket by its user.
 pub fn whose(user: u32) -> Whose {
     match user {
         user if user == geteuid().as_raw() => Whose::Ours,
@@ -33,23 +33,23 @@ pub fn whose(user: u32) -> Whose {
     }
 }
 
-/// Is this the user of this process?
+/// Whether this is the user of this process.
 pub fn is_ours(user: u32) -> bool {
     whose(user) == Whose::Ours
 }
 
-/// Is this the user of this process or root?
+/// Whether this is the user of this process or root.
 pub fn is_ours_or_roots(user: u32) -> bool {
     matches!(whose(user), Whose::Ours | Whose::Roots)
 }
 
-/// Does nothing: only a confined command takes leave from its own user, and commands are confined on Linux alone.
+/// Does nothing: only a confined command takes permissions from its own user, and commands are confined on Linux only.
 pub fn restore_folder_of(_: &Path) {}
 
-/// A name that is free, or taken by something of ours, in a folder where nobody else can change it.
+/// Checks that a name is free, or taken by something of ours, in a folder where nobody else can change it.
 ///
 /// # Errors
-/// Its folder is not there, or another user could put something there or has done so.
+/// The folder of the name does not exist, or another user could put something there or has done so.
 pub fn expect_safe_name(path: &Path) -> io::Result<()> {
     let path = std::path::absolute(path)?;
     match walk(&path) {
@@ -62,7 +62,7 @@ pub fn expect_safe_name(path: &Path) -> io::Result<()> {
     walk(above)?.expect_safe(Path::new(name))
 }
 
-/// One step of a path, where no link is left.
+/// One step of a path after links were resolved.
 struct Step {
     path: PathBuf,
     found: Metadata,
@@ -78,7 +78,7 @@ impl Step {
         self.found.mode() & OTHERS_WRITE != 0
     }
 
-    /// Can this folder hold a name that nobody else can change?
+    /// Checks that this folder can hold a name that nobody else can change.
     fn expect_safe(&self, name: &Path) -> io::Result<()> {
         let (shown, owner) = (name.display(), self.found.uid());
         if !is_ours_or_roots(owner) {
@@ -94,7 +94,7 @@ impl Step {
         Ok(())
     }
 
-    /// What has this name in this folder, if no other user put it there.
+    /// Opens the entry of this name in this folder, if no other user put it there.
     fn enter(&self, name: &OsString) -> io::Result<Self> {
         if !self.found.is_dir() {
             return Err(io::ErrorKind::NotADirectory.into());
@@ -111,7 +111,7 @@ impl Step {
     }
 }
 
-/// What is at the end of an absolute path, if no other user has a hand in the way there.
+/// Walks to the end of an absolute path. No other user may be able to change the way.
 fn walk(path: &Path) -> io::Result<Step> {
     let root = || Step::at(PathBuf::from("/"));
     let mut step = root()?;
@@ -143,7 +143,7 @@ fn walk(path: &Path) -> io::Result<Step> {
     Ok(step)
 }
 
-/// The names of a path, the root and single dots left out.
+/// Returns the names of a path, without the root and single dots.
 fn names(path: &Path) -> VecDeque<OsString> {
     let named = path.components().filter_map(|component| match component {
         Component::Normal(name) => Some(name.to_owned()),
@@ -190,7 +190,7 @@ mod tests {
         for mode in [0o777, 0o775, 0o757] {
             let open = folder(mode);
             assert!(why(&open.path().join("free")).contains("others can write the folder"));
-            // Nor is what lies below such a folder.
+            // Nor is a folder below such a folder.
             fs::create_dir(open.path().join("below")).unwrap();
             assert!(why(&open.path().join("below/free")).contains("others can write"));
         }

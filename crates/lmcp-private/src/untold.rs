@@ -1,16 +1,16 @@
-//! Whose a TCP connection on this machine is, on systems that do not tell: macOS and Windows have tables of sockets, but no
-//! way to read them without `unsafe` code. Nobody is trusted there because of where a connection comes from or leads to.
+//! The user of a TCP connection, on systems that do not tell it: macOS and Windows have tables of sockets, but only `unsafe`
+//! code can read them. So no caller and no server is trusted there because of its address.
 
 use std::{io, net::SocketAddr};
 
 use crate::{TcpSocket, refused};
 
-/// Does this system tell which user made a TCP connection on this machine?
+/// Whether this system tells which user made a TCP connection on this machine.
 pub const fn tells_tcp_users() -> bool {
     false
 }
 
-/// The socket with these addresses: its own, and the one that it is connected to.
+/// Finds the socket with these addresses: its own, and the one that it is connected to.
 ///
 /// # Errors
 /// Always: this system does not tell.
@@ -21,7 +21,7 @@ pub fn tcp_socket(_: SocketAddr, _: SocketAddr) -> io::Result<Option<TcpSocket>>
     ))
 }
 
-/// Refuses every server on this machine: it may be another user's, who would read whatever is sent to it.
+/// Refuses every server on this machine: it may belong to another user, who would read everything that is sent to it.
 ///
 /// # Errors
 /// Always, in words that say so.

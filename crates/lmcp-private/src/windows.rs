@@ -1,8 +1,8 @@
-//! Windows: users have names and no numbers, so a number says nothing about anybody.
+//! Windows: users have names and no numbers, so a number tells nothing.
 
 use crate::Whose;
 
-/// Whose something is that has this user: nobody can tell.
+/// Returns that the owner is not known.
 pub fn whose(_: u32) -> Whose {
     Whose::Unknown
 }

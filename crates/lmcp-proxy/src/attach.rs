@@ -1,4 +1,4 @@
-//! The way to a server: which socket, and what is said there first.
+//! The way to a server: finds its socket, and makes the greeting for it.
 
 use std::{
     cell::{Cell, RefCell},
@@ -21,31 +21,31 @@ use crate::{
     target::Target,
 };
 
-/// The way to a server, to be gone as often as it takes.
+/// The way to a server, which can be opened again and again.
 pub struct Way {
-    /// `None`: the credentials say it.
+    /// `None`: the credentials name the socket.
     socket: Option<PathBuf>,
     identity: Option<Identity>,
     start: Option<Start>,
-    /// The lock of the host that the credentials were from when they could be read last.
+    /// The host lock in the credentials, when they could last be read.
     host_lock: RefCell<Option<PathBuf>>,
-    /// That host removes them only when the identity has ended.
+    /// The host removes the credentials only when the identity has ended.
     is_kept: Cell<bool>,
 }
 
-/// Starts a server where there is none.
+/// Starts a server if there is none.
 type Start = Box<dyn Fn() -> Result<(), String>>;
 
-/// Why there is no connection.
+/// The reason why there is no connection.
 #[derive(Debug)]
 pub(crate) enum Miss {
-    /// Nobody is there.
+    /// No server listens.
     Absent(Error),
-    /// Nobody is there yet.
+    /// No server listens yet.
     Starting,
-    /// Nobody is there, and nobody can be started: people should know why.
+    /// No server listens, and none can be started. People should be told why.
     Useless(Error),
-    /// Nobody is there, and nobody ever will be who knows us.
+    /// No server listens, and no later server will know this identity.
     Gone(Error),
 }
 
@@ -56,10 +56,10 @@ impl From<Error> for Miss {
 }
 
 impl Way {
-    /// To this target, or else to the one that the credentials name.
+    /// Makes a way to this target, or else to the socket that the credentials name.
     ///
     /// # Errors
-    /// Neither names one, or the credentials cannot be read.
+    /// Neither the target nor the credentials name a socket, or the credentials cannot be read.
     pub fn new(target: Option<Target>, identity: Option<Identity>) -> Result<Self, Error> {
         let socket = match target {
             None => None,
@@ -75,20 +75,20 @@ impl Way {
             host_lock: RefCell::default(),
             is_kept: Cell::default(),
         };
-        // What is wrong from the beginning is told at once, and not tried again.
+        // An error at the start is reported at once, and not tried again.
         way.find().map_err(Error::from)?;
         Ok(way)
     }
 
-    /// Where nobody listens, calls this, which starts a server, without waiting for it, or says why it cannot. Called
-    /// again, after a while, for as long as there is none.
+    /// Sets a function that starts a server without waiting for it, or returns why it cannot. The function is called when no
+    /// server listens, and again after a while as long as there is none.
     #[must_use]
     pub fn starting(mut self, start: impl Fn() -> Result<(), String> + 'static) -> Self {
         self.start = Some(Box::new(start));
         self
     }
 
-    /// Connects, without waiting. If the server is to hear who we are, that is to be said first.
+    /// Connects, without waiting. If the server must know our identity, returns a greeting that has to be sent first.
     pub(crate) fn open(&self) -> Result<(OwnedFd, Option<Greeting>), Miss> {
         let (path, token) = self.find().map_err(|unread| self.judge(unread))?;
         let failed = |err: Errno| Error::new(format!("cannot reach `{}`: {err}", path.display()));
@@ -104,7 +104,7 @@ impl Way {
         let Some(token) = token else {
             return Ok((socket, None));
         };
-        // Not rustix's, which fails where the server is in another namespace and its process has no number here.
+        // rustix's function fails if the server is in another namespace, because its process has no number here.
         let peer = getsockopt(&socket, PeerCredentials);
         let peer = peer.map_err(|err| failed(Errno::from_raw_os_error(err as i32)))?;
         let owner = peer.uid();
@@ -118,10 +118,9 @@ impl Way {
         Ok((socket, Some(Greeting::new(token))))
     }
 
-    /// Nobody listens. Whether somebody will depends on who it was.
+    /// Decides what it means that no server listens. That depends on the host that gave the identity.
     fn absent(&self, err: Error) -> Miss {
-        let lock = self.host_lock.borrow();
-        if lock.as_ref().is_some_and(|lock| !is_held(lock)) {
+        if self.host_has_ended() {
             return Miss::Gone(Error::new(HOST_ENDED));
         }
         match self.start.as_ref().map(|start| start()) {
@@ -129,6 +128,17 @@ impl Way {
             Some(Err(why)) => Miss::Useless(Error::new(why)),
             None => Miss::Absent(err),
         }
+    }
+
+    /// Has the host of the credentials ended, and says nothing of another?
+    fn host_has_ended(&self) -> bool {
+        let is_free = || {
+            let lock = self.host_lock.borrow().clone();
+            lock.is_some_and(|lock| !is_held(&lock))
+        };
+        // A host that another one follows says so in the credentials before it lets go of its lock, perhaps since they were
+        // read.
+        is_free() && self.find().is_ok() && is_free()
     }
 
     /// The credentials are gone, or cannot be used. A host that has a lock, or comes back, removes them only when the
@@ -140,7 +150,7 @@ impl Way {
         }
     }
 
-    /// Where to go, and the token to show there.
+    /// Returns the socket, and the token to show there.
     fn find(&self) -> Result<(PathBuf, Option<String>), Unread> {
         let Some(identity) = &self.identity else {
             let none = || Unread::Unfit(Error::new("no server is named"));
@@ -155,7 +165,8 @@ impl Way {
         } = identity.read()?;
         let named = self.socket.clone();
         match named.filter(|named| Some(named) != was.as_ref()) {
-            // It is another server, who is not to see the token and whose life has nothing to do with it.
+            // The named socket belongs to another server. That server must not see the token, and the identity does not
+            // depend on it.
             Some(named) if named != socket && !identity.for_any => Ok((named, None)),
             named => {
                 self.is_kept.set(returns || host_lock.is_some());
@@ -166,13 +177,13 @@ impl Way {
     }
 }
 
-/// What cannot be mended by waiting.
+/// Failures that waiting does not repair.
 const HOST_ENDED: &str =
     "the program that gave this process its identity has ended, and nobody else knows it";
 const IDENTITY_ENDED: &str =
     "the identity of this process has ended: the program that gave it has taken it back";
 
-/// Does a host hold this lock? What cannot be told counts as held.
+/// Returns whether a host holds this lock. If that cannot be read, the lock counts as held.
 fn is_held(lock: &Path) -> bool {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     match open(lock, flags, Mode::empty()) {
@@ -195,7 +206,7 @@ fn reach(path: &Path) -> Result<OwnedFd, Errno> {
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     match SocketAddrUnix::new(path) {
         Ok(address) => connect(&socket, &address)?,
-        // Too long for an address: Linux has a short way to say where a folder is.
+        // The path is too long for an address. On Linux, a folder has a short path through its open file.
         Err(Errno::NAMETOOLONG) => {
             let folder = path.parent().unwrap_or(Path::new("/"));
             let folder = open(folder, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
@@ -206,4 +217,31 @@ fn reach(path: &Path) -> Result<OwnedFd, Errno> {
         Err(err) => return Err(err),
     }
     Ok(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_host_that_has_just_said_that_another_comes_is_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("identity.json");
+        let say = |more: &str| {
+            let text = format!(r#"{{"identity":"t","socket":"/nowhere/host.sock"{more}}}"#);
+            fs::write(&file, text).unwrap();
+            fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+        };
+        let lock = folder.path().join("host.lock");
+        say(&format!(r#","host_lock":{lock:?}"#));
+        let way = Way::new(None, Some(Identity::file(&file))).unwrap();
+        let nobody = || Error::new("nobody listens");
+        assert!(matches!(way.absent(nobody()), Miss::Gone(_)));
+        // Between the look at the credentials and the look at the lock.
+        say(r#","returns":true"#);
+        assert!(matches!(way.absent(nobody()), Miss::Absent(_)));
+    }
 }

@@ -1,11 +1,14 @@
-//! The server's end: a socket of our own, which never waits.
+//! The server's end: a socket of our own, which never blocks.
 
 use std::{
     os::fd::OwnedFd,
     time::{Duration, Instant},
 };
 
-use lmcp_wire::framing::{Frame, Framer};
+use lmcp_wire::{
+    Envelope,
+    framing::{Frame, Framer},
+};
 use rustix::{
     buffer::spare_capacity,
     event::{PollFd, PollFlags},
@@ -19,13 +22,13 @@ pub(crate) struct Connection {
     socket: OwnedFd,
     lines: Framer,
     pub(crate) out: Outbox,
-    /// Lines that were to be sent when nothing more could be.
+    /// Lines that were pushed after the server had closed its reading side.
     unsent: Vec<Vec<u8>>,
-    /// Nothing more comes from it.
+    /// The server sends nothing more.
     has_ended: bool,
-    /// Nothing more goes to it. What it has said is still to be read.
+    /// Nothing more is sent to the server. Its earlier messages are still to be read.
     pub(crate) is_deaf: bool,
-    /// If it was the server that closed its ears: until when it is read all the same.
+    /// If the server closed its reading side: the time until which its messages are still read.
     pub(crate) deaf_until: Option<Instant>,
     linger: Duration,
 }
@@ -44,7 +47,7 @@ impl Connection {
         }
     }
 
-    /// The next line that is whole; at the end, what is left if that is.
+    /// Returns the next whole line. At the end, returns the rest if it is a whole message.
     pub(crate) fn next_frame(&mut self) -> Option<Frame> {
         let frame = self.lines.next_frame();
         if frame.is_some() || !self.has_ended {
@@ -52,7 +55,7 @@ impl Connection {
         }
         // A server that was killed may have been in the middle of a line.
         let is_whole = |frame: &Frame| match frame {
-            // The beginning of a number is a number, too.
+            // The beginning of a number is also a number, so only `}` and `]` count as an end.
             Ok(line) => {
                 matches!(line.trim_ascii_end(), [.., b'}' | b']'])
                     && serde_json::from_slice::<serde::de::IgnoredAny>(line).is_ok()
@@ -62,12 +65,12 @@ impl Connection {
         self.lines.last_frame().filter(is_whole)
     }
 
-    /// Is there nothing more to wait for, once all lines were taken?
+    /// Returns whether there is nothing more to wait for, after all lines were taken.
     pub(crate) fn is_lost(&self, now: Instant) -> bool {
         self.has_ended || self.deaf_until.is_some_and(|until| until <= now)
     }
 
-    /// Reads what is there.
+    /// Reads the bytes that are there.
     pub(crate) fn read(&mut self) {
         match read(&self.socket, spare_capacity(self.lines.buffer())) {
             Ok(1..) | Err(Errno::INTR | Errno::AGAIN) => {}
@@ -75,7 +78,7 @@ impl Connection {
         }
     }
 
-    /// Writes what fits.
+    /// Writes as much as the socket takes.
     pub(crate) fn write(&mut self) {
         match send(&self.socket, self.out.front(), SendFlags::NOSIGNAL) {
             Ok(written) => self.out.advance(written),
@@ -88,34 +91,62 @@ impl Connection {
         }
     }
 
-    /// Takes a line on its way.
+    /// Queues a line for the server.
     pub(crate) fn push(&mut self, line: Vec<u8>) {
         match self.is_deaf {
-            true => self.unsent.push(line),
             false => self.out.push(line),
+            // An answer is only for this server, and a server can ask without end, so answers are not kept.
+            true if matches!(Envelope::read(&line), Envelope::Response { .. }) => {}
+            true => self.unsent.push(line),
         }
     }
 
-    /// The lines of which the server got nothing.
+    /// Returns the lines of which the server got no byte.
     pub(crate) fn take_unsent(&mut self) -> Vec<Vec<u8>> {
         let mut unsent = std::mem::take(&mut self.unsent);
         unsent.extend(self.out.take_whole());
         unsent
     }
 
-    /// Says that nothing more will come.
+    /// Tells the server that nothing more will come.
     pub(crate) fn end(&mut self) {
         if !std::mem::replace(&mut self.is_deaf, true) {
             let _ = shutdown(&self.socket, Shutdown::Write);
         }
     }
 
-    /// What to ask the system about it, if anything.
+    /// Returns what to poll for, if anything.
     pub(crate) fn poll(&self, reads: bool) -> Option<PollFd<'_>> {
         let mut wanted = PollFlags::empty();
         wanted.set(PollFlags::IN, reads && !self.has_ended);
         wanted.set(PollFlags::OUT, !self.out.is_empty());
-        // One that is asked nothing would still say that it is closed, again and again.
+        // A socket that is polled for nothing would still report that it is closed, again and again.
         (!wanted.is_empty()).then(|| PollFd::new(&self.socket, wanted))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{net, os::unix::net::UnixStream};
+
+    use super::*;
+
+    #[test]
+    fn a_server_without_ears_cannot_fill_the_memory_with_answers() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let mut connection = Connection::new(ours.into(), &Limits::default());
+        theirs.shutdown(net::Shutdown::Read).unwrap();
+        connection.push(b"{}".into());
+        connection.write();
+        assert!(connection.is_deaf);
+        let call = br#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{}}"#;
+        for _ in 0..3 {
+            connection.push(br#"{"jsonrpc":"2.0","id":7,"result":{}}"#.into());
+            connection.push(
+                br#"{"jsonrpc":"2.0","id":8,"error":{"code":-32603,"message":"too many"}}"#.into(),
+            );
+        }
+        connection.push(call.into());
+        assert_eq!(connection.take_unsent(), [b"{}".to_vec(), call.to_vec()]);
     }
 }

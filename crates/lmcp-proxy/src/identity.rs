@@ -1,4 +1,4 @@
-//! Who we are to a server that wants to know: credentials in a file, or in a descriptor that was inherited.
+//! The identity for a server that asks for one: credentials in a file, or in an inherited descriptor.
 
 use std::{
     fmt,
@@ -11,17 +11,17 @@ use serde::Deserialize;
 
 use crate::{Error, limits::IDENTITY_BYTES};
 
-/// Where the credentials of a child are: `{"socket": PATH, "identity": TOKEN}`.
+/// The place of a child's credentials: `{"socket": PATH, "identity": TOKEN}`.
 #[derive(Debug)]
 pub struct Identity {
     source: Source,
-    /// Whichever server is named, not only the one that the credentials name.
+    /// The token may be shown to any named server, and not only to the one in the credentials.
     pub(crate) for_any: bool,
 }
 
 #[derive(Debug)]
 enum Source {
-    /// Read each time: a server that was restarted may have written another one.
+    /// The file is read each time: a server that was restarted may have written another one.
     File(PathBuf),
     Read(Credentials),
 }
@@ -32,19 +32,20 @@ pub(crate) struct Credentials {
     pub(crate) socket: PathBuf,
     #[serde(rename = "identity")]
     pub(crate) token: String,
-    /// Locked for as long as the host lives that knows the token. Absent where a host can come back.
+    /// Locked while the host that knows the token lives. Absent if the host can come back.
     pub(crate) host_lock: Option<PathBuf>,
     /// The host can come back, and removes this file only when the identity has ended.
     #[serde(default)]
     pub(crate) returns: bool,
-    /// The socket of the host before, from which the child was sent here: who still names that one means this one.
+    /// The socket of the host before, which sent the child to this host. A process that still names the old socket means
+    /// this host.
     pub(crate) was: Option<PathBuf>,
 }
 
-/// Why there are no credentials.
+/// The reason why there are no credentials.
 #[derive(Debug)]
 pub(crate) enum Unread {
-    /// There is no such file.
+    /// The file does not exist.
     Absent(Error),
     Unfit(Error),
 }
@@ -58,7 +59,7 @@ impl From<Unread> for Error {
 }
 
 impl Identity {
-    /// A file that somebody named: its token is for whichever server they named too.
+    /// Uses a file that a person named: its token may be shown to any server that they name, too.
     pub fn file(path: impl Into<PathBuf>) -> Self {
         Self {
             source: Source::File(path.into()),
@@ -66,8 +67,8 @@ impl Identity {
         }
     }
 
-    /// A file that the environment names. Its token is for the server of the credentials, and shown to no other: who
-    /// inherits an environment may want to talk to somebody else.
+    /// Uses a file that the environment names. Its token is shown only to the server in the credentials, because a process
+    /// that inherits the environment may want to talk to another server.
     pub fn inherited(path: impl Into<PathBuf>) -> Self {
         Self {
             source: Source::File(path.into()),
@@ -75,10 +76,11 @@ impl Identity {
         }
     }
 
-    /// A descriptor that the environment names. It is read now, and once.
+    /// Uses a descriptor that the environment names. It is read now, and only once.
     ///
     /// # Errors
-    /// There is no such descriptor, something else is in it, or it is a file of another user or open to others.
+    /// The descriptor does not exist, does not hold credentials, or is a file that belongs to another user or is open to
+    /// others.
     pub fn descriptor(number: u32) -> Result<Self, Error> {
         let open = |folder: &str| File::open(format!("{folder}/{number}"));
         let read = open("/proc/self/fd").or_else(|_| open("/dev/fd"));
@@ -122,8 +124,9 @@ impl Identity {
     }
 }
 
-/// Puts the modes of a file of ours right, and of the two folders above it that are for such files alone: a confined command
-/// can change the modes of all that its user owns, the runtime folder of the user among it. True if something may be better now.
+/// Restores the modes of a file of ours, and of the two folders above it that exist for such files alone. A confined command
+/// can change the modes of all files that its user owns, also of the runtime folder of the user. Returns true if the file
+/// may be readable now.
 fn mend(path: &Path) -> bool {
     let Some(folder) = path.parent() else {
         return false;
@@ -148,7 +151,7 @@ fn credentials(mut file: impl Read) -> io::Result<Credentials> {
         let read = file.read(&mut part)?;
         text.extend_from_slice(part.get(..read).unwrap_or_default());
         match serde_json::from_slice::<Credentials>(&text) {
-            // Whoever wrote it into a pipe may keep that open.
+            // The writer of a pipe may keep it open, so its end is not waited for.
             Ok(credentials) if !credentials.token.is_empty() => return Ok(credentials),
             _ if read > 0 && text.len() < IDENTITY_BYTES => {}
             _ => {

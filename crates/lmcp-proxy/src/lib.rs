@@ -1,19 +1,19 @@
 //! Stdio for MCP clients, in front of a server that may come and go.
 //!
-//! A client that starts its servers as processes takes the end of one for the end of everything. [`run`] is the process
-//! that does not end: it passes lines on to a server behind a socket, finds that server again when it was restarted, and
-//! tells the next one what the client and the first agreed on. What the lost server was working on is answered with an
-//! error that says so.
+//! A client that starts its servers as processes treats the end of the process as the end of the server. [`run`] is a
+//! process that does not end: it passes lines on to a server behind a socket, finds that server again after a restart, and
+//! repeats to the next one what the client and the first agreed on. Requests that the lost server was working on are
+//! answered with an error that says so.
 //!
 //! | file | what lives there |
 //! |---|---|
-//! | `relay/` | what is said when: a state machine that reads and writes nothing itself |
-//! | `proxy.rs` | what is done then: lines are moved, servers are looked for, an end is found |
+//! | `relay/` | decides what is sent and when: a state machine that reads and writes nothing itself |
+//! | `proxy.rs` | carries that out: moves lines, looks for servers, finds the end |
 //! | `socket.rs` | waiting for stdio and a socket, with `poll` |
 //! | `url.rs`, `watch.rs` | waiting for stdio and a URL, on a runtime |
-//! | `attach.rs`, `identity.rs`, `target.rs` | which socket, and who we are there |
+//! | `attach.rs`, `identity.rs`, `target.rs` | find the socket, and the identity for it |
 //! | `stdio.rs`, `connection.rs` | the client's end, and an open connection to a server's socket |
-//! | `notes.rs` | what people are told |
+//! | `notes.rs` | notes for people |
 //! | `outbox.rs`, `limits.rs` | lines into bytes, in bounded memory |
 
 mod attach;
@@ -39,17 +39,17 @@ pub use lmcp_client::{
 };
 pub use target::Target;
 
-/// Passes on what comes on stdin and from the server until the client has gone, and says how that ended.
+/// Passes lines between stdin and the server until the client has gone, and returns how that ended.
 ///
-/// `note` is told of servers that go and come, a line at a time, for people. Nothing is started and no thread is made.
+/// `note` is called with a line for people when a server goes or comes. No process is started and no thread is made.
 pub fn run(way: &Way, note: &mut dyn FnMut(&str)) -> Ending {
     socket::Driver::new(way, note).run()
 }
 
-/// The same for a server behind a URL, on a runtime of its own.
+/// Passes lines as [`run`] does, for a server behind a URL, on a runtime of its own.
 ///
 /// # Errors
-/// There is no runtime or thread to be had.
+/// A runtime or thread cannot be made.
 pub fn run_url(endpoint: &Endpoint, note: &mut dyn FnMut(&str)) -> std::io::Result<Ending> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -57,20 +57,20 @@ pub fn run_url(endpoint: &Endpoint, note: &mut dyn FnMut(&str)) -> std::io::Resu
     runtime.block_on(url::Driver::new(endpoint, note).run())
 }
 
-/// How a proxy ended.
+/// The way in which a proxy ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Ending {
-    /// The client went, and had every answer.
+    /// The client has gone, and had every answer.
     Done,
-    /// The client went without some answer, or got an error in its place because there was no server.
+    /// The client has gone without some answer, or got an error instead because there was no server.
     Unanswered,
-    /// The server does not let this identity in, and never will.
+    /// The server refuses this identity, now and later.
     Refused,
 }
 
 impl From<Ending> for ExitCode {
-    /// 0, 1, and 77 for what is not permitted, as `sysexits.h` has it.
+    /// 0, 1, and 77 for a missing permission, as in `sysexits.h`.
     fn from(ending: Ending) -> Self {
         match ending {
             Ending::Done => Self::SUCCESS,
@@ -80,7 +80,7 @@ impl From<Ending> for ExitCode {
     }
 }
 
-/// Why there is no way to a server: a sentence for people.
+/// The reason why there is no way to a server: a sentence for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error(String);
 

@@ -1,4 +1,4 @@
-//! What people are told of servers that go and come: each thing once.
+//! Notes for people about servers that go and come. The same note is not repeated.
 
 use std::time::Instant;
 
@@ -6,9 +6,9 @@ use crate::{limits::NOTE_PAUSE, stdio::takes_notes};
 
 pub(crate) struct Notes<'a> {
     note: &'a mut dyn FnMut(&str),
-    /// What they were told last. Empty: all is well.
+    /// The last note. Empty: all is well.
     last: String,
-    /// When they were last told something besides, and how often it happened since.
+    /// The time of the last remark, and how often a remark was left out since then.
     remarked: Option<(Instant, usize)>,
 }
 
@@ -21,7 +21,7 @@ impl<'a> Notes<'a> {
         }
     }
 
-    /// Something that happened, whether there is a server or not. It may happen often, and is said now and then.
+    /// Remarks something that may happen often, whether there is a server or not. Only one remark is written in a while.
     pub(crate) fn remark(&mut self, words: &str) {
         let now = Instant::now();
         if let Some((at, unsaid)) = &mut self.remarked
@@ -47,7 +47,7 @@ impl<'a> Notes<'a> {
         self.last = words;
     }
 
-    /// There is no server. Where people know that it is gone, they need not hear that it is not back yet.
+    /// Notes that there is no server. If people know already that the server is gone, nothing is written.
     pub(crate) fn say_missing(&mut self, why: &str, goes_on: bool) {
         if self.last.is_empty() {
             let hope = if goes_on { "; trying again" } else { "" };
@@ -55,7 +55,7 @@ impl<'a> Notes<'a> {
         }
     }
 
-    /// There is one, which is told to whoever heard that there was none.
+    /// Notes that there is a server, if people were told that there was none.
     pub(crate) fn all_is_well(&mut self) {
         if !self.last.is_empty() {
             self.say("the server is back".to_owned());

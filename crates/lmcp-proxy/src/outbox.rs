@@ -1,16 +1,16 @@
-//! Bytes on their way out: lines go in at the back, whatever the other end takes goes out at the front.
+//! Bytes to be written: lines are added at the back, and written bytes are removed at the front.
 
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     bytes: Vec<u8>,
-    /// How many of them are gone already.
+    /// The number of bytes that are written already.
     gone: usize,
-    /// The first line that is left has lost its beginning.
+    /// The beginning of the first line that is left was written.
     is_torn: bool,
 }
 
 impl Outbox {
-    /// Adds a line, and its end.
+    /// Adds a line, and a line end.
     pub(crate) fn push(&mut self, line: Vec<u8>) {
         if self.is_empty() && line.len() > SMALL {
             // A long line is not copied.
@@ -22,7 +22,7 @@ impl Outbox {
         self.bytes.push(b'\n');
     }
 
-    /// So many have been written.
+    /// Notes that `written` bytes were written.
     pub(crate) fn advance(&mut self, written: usize) {
         self.gone += written;
         let last = self.bytes.get(..self.gone).and_then(<[u8]>::last);
@@ -40,11 +40,11 @@ impl Outbox {
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.gone = 0;
-        // What one long line needed is given back.
+        // The memory that one long line needed is freed.
         self.bytes.shrink_to(SMALL);
     }
 
-    /// The lines of which nothing is gone. They are taken out, and so is the rest of a torn one.
+    /// Returns the lines of which no byte was written. Removes them, and the rest of a torn line.
     pub(crate) fn take_whole(&mut self) -> Vec<Vec<u8>> {
         let lines = self.front().split_inclusive(|byte| *byte == b'\n');
         let lines = lines.skip(usize::from(self.is_torn));
@@ -55,7 +55,7 @@ impl Outbox {
         whole
     }
 
-    /// What is left.
+    /// Returns the bytes that are left.
     pub(crate) fn front(&self) -> &[u8] {
         self.bytes.get(self.gone..).unwrap_or_default()
     }
@@ -103,7 +103,7 @@ mod tests {
         for (written, left) in [
             (0, &["abc", "de", "f"][..]),
             (1, &["de", "f"]),
-            // All but the end of the line: somebody may have understood it.
+            // The line was written without its end: the server may have understood it.
             (3, &["de", "f"]),
             (4, &["de", "f"]),
             (5, &["f"]),

@@ -1,5 +1,5 @@
-//! What a proxy does, whatever it waits with: it moves lines between the client, the relay and the server, looks for the
-//! next server, and decides when it is over. Reading, writing and waiting for a server is `socket.rs` and `url.rs`.
+//! The work of a proxy that does not depend on how it waits: moves lines between the client, the relay and the server, looks
+//! for the next server, and decides when to end. `socket.rs` and `url.rs` read, write and wait for a server.
 
 use std::time::{Duration, Instant};
 
@@ -14,22 +14,22 @@ use crate::{
     stdio::Client,
 };
 
-/// A server that has let us in.
+/// A server that has admitted us.
 pub(crate) trait Server {
-    /// A server that may still have to.
+    /// A server that still has to admit us.
     type Opening;
 
     fn send(&mut self, line: Vec<u8>);
 
-    /// Does it take what it is sent?
+    /// Returns whether the server takes more lines.
     fn has_room(&self, limits: &Limits) -> bool;
 }
 
 pub(crate) enum Link<S: Server> {
-    /// Look for a server, not before this time.
+    /// No server. Look for one at this time, and not earlier.
     Away(Instant),
     Opening(S::Opening),
-    /// It is there, since this time.
+    /// The server is there, since this time.
     On(S, Instant),
 }
 
@@ -39,13 +39,13 @@ pub(crate) struct Proxy<'a, S: Server> {
     pub(crate) relay: Relay,
     pub(crate) client: Client,
     pub(crate) link: Link<S>,
-    /// What a server that is about to be lost never looked at.
+    /// Lines that a server did not look at before it was lost.
     pub(crate) unsent: Vec<Vec<u8>>,
     /// The relay knows that the client has ended.
     pub(crate) is_told: bool,
-    /// How it ends, once everything has been written.
+    /// The result of the proxy, when everything has been written.
     pub(crate) over: Option<Ending>,
-    /// How many servers in a row were of no use.
+    /// The number of useless servers in a row.
     failures: usize,
 }
 
@@ -65,7 +65,7 @@ impl<'a, S: Server> Proxy<'a, S> {
         }
     }
 
-    /// Gives the relay one line of the client, or the news of its end. Was there anything?
+    /// Passes one line of the client, or the end of its input, to the relay. Returns whether there was anything.
     pub(crate) fn hear_client(&mut self) -> bool {
         if self.is_told || !self.takes_from_client() {
             return false;
@@ -77,7 +77,7 @@ impl<'a, S: Server> Proxy<'a, S> {
                 self.relay.client_eof();
                 self.carry_out();
                 self.is_told = true;
-                // It is not kept waiting: there is a server now, or is being started, or there is none.
+                // The client is not kept waiting: a server is looked for at once.
                 if let Link::Away(due) = &mut self.link {
                     *due = Instant::now();
                 }
@@ -88,7 +88,7 @@ impl<'a, S: Server> Proxy<'a, S> {
         true
     }
 
-    /// Does what is due by now.
+    /// Does the work that is due by now.
     pub(crate) fn turn(&mut self) {
         self.relay.time_is(Instant::now());
         self.carry_out();
@@ -96,14 +96,14 @@ impl<'a, S: Server> Proxy<'a, S> {
         self.client.watch_reader(is_over, self.limits.stall);
     }
 
-    /// The server has let us in.
+    /// Notes that the server has admitted us.
     pub(crate) fn attached(&mut self, server: S) {
         let now = Instant::now();
         self.link = Link::On(server, now);
         self.relay.server_attached(now);
     }
 
-    /// There is no server for us, and never will be: one that does not let us in now never will.
+    /// Notes that no server will admit us. A server that refuses us now refuses us for ever.
     pub(crate) fn leave(&mut self, words: String, error: RpcError) {
         self.notes.say(words);
         self.link = Link::Away(Instant::now());
@@ -111,13 +111,13 @@ impl<'a, S: Server> Proxy<'a, S> {
         self.over.get_or_insert(Ending::Refused);
     }
 
-    /// There is no server for us, for a reason that trying again does not change.
+    /// Ends for a reason that another try does not change.
     pub(crate) fn leave_for_good(&mut self, words: String) {
         let error = RpcError::internal(words.clone()).with_data(json!({ "retriable": false }));
         self.leave(words, error);
     }
 
-    /// There was a server, and it is gone. `words` say so.
+    /// Notes that the server was lost. `words` say so.
     pub(crate) fn lose(&mut self, words: &str) {
         self.back_off();
         let unsent = std::mem::take(&mut self.unsent);
@@ -128,7 +128,7 @@ impl<'a, S: Server> Proxy<'a, S> {
         }
     }
 
-    /// There was a server on a socket, and it is gone. A host has said whether another comes.
+    /// Notes that a server on a socket was lost. A host has said before whether another one comes.
     pub(crate) fn lose_host(&mut self) {
         match self.relay.goodbye() {
             Some(Then::Gone) => {
@@ -137,23 +137,23 @@ impl<'a, S: Server> Proxy<'a, S> {
                 self.leave(HOST_CLOSED.to_owned(), error);
             }
             Some(Then::Wait) => self.lose("the program that runs the server starts anew"),
-            // The credentials say where, and are read again.
+            // The credentials name the new socket, and are read again.
             Some(Then::Elsewhere) => self.lose("the server goes on at another socket"),
             _ => self.lose("the server went away"),
         }
     }
 
-    /// There was no server where one should be, or none that would do.
+    /// Notes that there was no server, or no useful one.
     pub(crate) fn miss(&mut self, why: &str) {
         self.back_off();
         self.relay.server_unreachable(why);
         self.notes.say_missing(why, !self.is_told);
     }
 
-    /// The next server is looked for after a while, and ever more seldom.
+    /// Sets the time of the next search for a server, later after each failure.
     pub(crate) fn back_off(&mut self) {
         let now = Instant::now();
-        // A server that lasted was of use; one that takes handshakes and dies of them is not.
+        // A server that lasted was useful. A server that accepts handshakes and dies of them is not.
         let lasting = self.limits.lasting;
         if matches!(self.link, Link::On(_, since) if self.relay.was_of_use() || now - since >= lasting)
         {
@@ -163,7 +163,7 @@ impl<'a, S: Server> Proxy<'a, S> {
         self.failures += 1;
     }
 
-    /// Does what the relay wants done.
+    /// Carries out what the relay wants.
     pub(crate) fn carry_out(&mut self) {
         while let Some(output) = self.relay.next_output() {
             match (output, &mut self.link) {
@@ -193,12 +193,12 @@ impl<'a, S: Server> Proxy<'a, S> {
         }
     }
 
-    /// Is a server to be looked for now?
+    /// Returns whether to look for a server now.
     pub(crate) fn is_due(&self) -> bool {
         matches!(self.link, Link::Away(due) if due <= Instant::now()) && self.wants_server()
     }
 
-    /// How it ended, if that is because the client reads no more.
+    /// Returns the result, if the client does not read any more.
     pub(crate) fn broke_off(&self) -> Option<Ending> {
         let has_all = self.relay.is_idle() && self.client.out.is_empty();
         match (self.client.is_gone, has_all) {
@@ -208,14 +208,14 @@ impl<'a, S: Server> Proxy<'a, S> {
         }
     }
 
-    /// How it ended, if the client has everything.
+    /// Returns the result, if the client has everything.
     pub(crate) fn ended(&self) -> Option<Ending> {
         let ending = self.over?;
         let is_asking = ending == Ending::Refused && self.client.has_more();
         (self.client.out.is_empty() && !is_asking).then_some(ending)
     }
 
-    /// When there is something to do although nothing comes.
+    /// Returns the next time at which there is work without any input.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let link = match &self.link {
             Link::Away(due) if self.wants_server() => Some(*due),
@@ -229,39 +229,40 @@ impl<'a, S: Server> Proxy<'a, S> {
         !self.client.has_ended && self.takes_from_client()
     }
 
-    /// Not while the client does not take what there is for it.
+    /// Returns whether the client takes more lines: false while too much waits for it.
     pub(crate) fn client_takes(&self) -> bool {
         self.client.out.len() < self.limits.buffer_bytes
     }
 
-    /// Not while the client does not take what there is for it: it would not hear the next server, either.
+    /// Returns whether to look for a server: not while too much waits for the client, because it would not read the next
+    /// server's lines either.
     fn wants_server(&self) -> bool {
         self.over.is_none() && self.relay.wants_server() && self.client_takes()
     }
 
-    /// Not while either side does not take what there is for it, or what waits for a server is enough.
+    /// Returns whether to read from the client: not while too much waits for either side, or for a server.
     fn takes_from_client(&self) -> bool {
         let server_takes = match &self.link {
             Link::On(server, _) => server.has_room(&self.limits),
             Link::Away(_) | Link::Opening(_) => true,
         };
-        // The rest of what a client wrote is no more than a pipe holds, and behind it stands its end.
+        // After a client has closed its end, the rest of its input is no more than a pipe holds, and then its end follows.
         let takes_rest = self.client.is_leaving() && !self.relay.is_crowded();
         let has_room = self.relay.has_room() || takes_rest;
         server_takes && has_room && self.client_takes()
     }
 }
 
-/// What a host leaves behind that does not come back.
+/// The note when a host closes that does not come back.
 const HOST_CLOSED: &str = "the program that gave this process its identity has closed its server";
 
-/// How long to wait before the next try.
+/// Returns how long to wait before the next try.
 fn pause(failures: usize) -> Duration {
     let wait = BACK_OFF_MS.get(failures);
     Duration::from_millis(*wait.unwrap_or(&LONGEST_BACK_OFF_MS))
 }
 
-/// For the first tries; then it is tried at this pace for ever.
+/// The pauses after the first failures; after that, the longest pause is used for ever.
 const BACK_OFF_MS: [u64; 7] = [0, 10, 20, 50, 100, 200, 500];
 const LONGEST_BACK_OFF_MS: u64 = 1000;
 

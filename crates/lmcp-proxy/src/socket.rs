@@ -1,4 +1,4 @@
-//! The loop between stdio and a socket: one thread, one `poll`. What is done is decided in `proxy.rs`.
+//! The loop between stdio and a socket: one thread, one `poll`. `proxy.rs` decides what is done.
 
 use std::time::Instant;
 
@@ -17,16 +17,16 @@ use crate::{
 pub(crate) struct Driver<'a> {
     way: &'a Way,
     proxy: Proxy<'a, Connection>,
-    /// When what the server still says is waited for no longer, counted from when the client had everything.
+    /// The time until which messages of the server are still read, counted from when the client had everything.
     lingers_until: Option<Instant>,
-    /// What the server says until it closes is passed on, too: something was open when the client let go.
+    /// Messages of the server are passed on until it closes, because a request was open when the client ended.
     lingers: bool,
 }
 
-/// A server that was told who we are, and has not said that we are welcome.
+/// A server that got our greeting, and has not sent its welcome.
 pub(crate) struct Greeted {
     connection: Connection,
-    /// Until when it has to.
+    /// The time until which it must send its welcome.
     by: Instant,
 }
 
@@ -72,7 +72,7 @@ impl<'a> Driver<'a> {
         heard
     }
 
-    /// Gives the relay one line of the server, or the news of its end. Was there anything?
+    /// Passes one line of the server, or its end, to the relay. Returns whether there was anything.
     fn hear_server(&mut self) -> bool {
         if !self.takes_from_server() {
             return false;
@@ -105,7 +105,7 @@ impl<'a> Driver<'a> {
         true
     }
 
-    /// The first line of a server that was told who we are.
+    /// Takes the first line of a server that got our greeting.
     fn hear_welcome(&mut self, frame: Frame) {
         let proxy = &mut self.proxy;
         let Ok(line) = frame else {
@@ -128,7 +128,7 @@ impl<'a> Driver<'a> {
             return proxy.miss("it does not know what an identity is");
         };
         if error.code == INTERNAL_ERROR {
-            // Its trouble is not with us: it will let us in soon.
+            // The server's trouble is not with us: it will admit us soon.
             proxy.back_off();
             proxy.relay.server_awaited(&*error.message);
             return proxy.notes.say_missing(&error.message, !proxy.is_told);
@@ -164,7 +164,7 @@ impl<'a> Driver<'a> {
             Err(Miss::Useless(err)) => {
                 proxy.back_off();
                 proxy.relay.server_unreachable(err.to_string());
-                // It is no news that it is gone, but this is.
+                // People know that the server is gone, but this reason is new.
                 proxy
                     .notes
                     .say(format!("there is no server: {err}; trying again"));
@@ -173,7 +173,7 @@ impl<'a> Driver<'a> {
         proxy.carry_out();
     }
 
-    /// How it ended, if it has.
+    /// Returns the result, if the proxy has ended.
     fn ending(&mut self) -> Option<Ending> {
         if let Some(ending) = self.proxy.broke_off() {
             return Some(ending);
@@ -197,7 +197,7 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Waits until something can be read or written, or it is time for something.
+    /// Waits until something can be read or written, or until the next deadline.
     fn wait(&mut self) {
         let timeout = self.deadline().map(|until| {
             let wait = until.saturating_duration_since(Instant::now());
@@ -221,7 +221,7 @@ impl<'a> Driver<'a> {
             asked.extend(server.poll(reads_server));
         }
         if poll(&mut asked, timeout.as_ref()).is_err() {
-            // A signal came between, which changes nothing.
+            // A signal interrupted the wait. That changes nothing.
             return;
         }
         let mut answers = asked
@@ -244,7 +244,7 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// When there is something to do although nothing comes.
+    /// Returns the next time at which there is work without any input.
     fn deadline(&self) -> Option<Instant> {
         let link = match &self.proxy.link {
             _ if !self.takes_from_server() => None,
@@ -256,13 +256,14 @@ impl<'a> Driver<'a> {
         times.into_iter().flatten().min()
     }
 
-    /// Not while the client does not take what there is for it. Nor while the server asks more than it may and does not
-    /// read what is said to that. (That it does not read is no reason by itself: it may be writing answers just now.)
+    /// Returns whether to read from the server: not while too much waits for the client, and not while the server asks more
+    /// than it may and does not read the refusals. (A server that does not read is not enough reason: it may be writing
+    /// answers.)
     fn takes_from_server(&self) -> bool {
         let proxy = &self.proxy;
         match &proxy.link {
             Link::Away(_) => false,
-            // Whether we are welcome is for us, and not for the client.
+            // The welcome is for the proxy, and not for the client.
             Link::Opening(_) => true,
             Link::On(server, _) => {
                 let is_full = server.out.len() >= proxy.limits.buffer_bytes && !server.is_deaf;

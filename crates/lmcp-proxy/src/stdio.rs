@@ -1,7 +1,7 @@
 //! The client's end: stdin and stdout.
 //!
-//! Both stay as they are, because whether they block is a property they share with other processes. So they are asked
-//! before they are used, and no more is written than is sure to be taken.
+//! The modes of both stay as they are, because other processes share them, and blocking would change for them, too. So both
+//! are polled before use, and no more is written than is sure to be taken.
 
 use std::time::{Duration, Instant};
 
@@ -20,15 +20,15 @@ use crate::{limits::Limits, outbox::Outbox};
 pub(crate) struct Client {
     pub(crate) lines: Framer,
     pub(crate) out: Outbox,
-    /// Nothing more comes from it.
+    /// The client sends nothing more.
     pub(crate) has_ended: bool,
-    /// It has said its last word, which may not have been read yet.
+    /// The client has closed its end; its last bytes may not have been read yet.
     pub(crate) has_hung_up: bool,
-    /// When it is given up, unless it reads: it says nothing more, and there is something for it.
+    /// The time at which the client is given up, unless it reads: it sends nothing more, and bytes wait for it.
     pub(crate) stalls_at: Option<Instant>,
-    /// It does not read any more.
+    /// The client does not read any more.
     pub(crate) is_gone: bool,
-    /// Stdout is a socket, which can be told not to wait.
+    /// Stdout is a socket, where single writes can be made without blocking.
     is_socket: bool,
 }
 
@@ -47,17 +47,17 @@ impl Client {
         }
     }
 
-    /// Reads what is there. To be called when something is.
+    /// Reads the bytes that are there. Call it only when there are some.
     pub(crate) fn read(&mut self) {
         match read(stdin(), spare_capacity(self.lines.buffer())) {
             Ok(0) => self.has_ended = true,
-            // Somebody else may have made it one that does not wait.
+            // Another process may have made stdin non-blocking.
             Ok(_) | Err(Errno::INTR | Errno::AGAIN) => {}
             Err(_) => self.has_ended = true,
         }
     }
 
-    /// The next line, or the rest after the last.
+    /// Returns the next line, or the rest after the last line.
     pub(crate) fn next_frame(&mut self) -> Option<Frame> {
         let frame = self.lines.next_frame();
         if frame.is_none() && self.has_ended {
@@ -66,7 +66,7 @@ impl Client {
         frame
     }
 
-    /// What the system says of stdout. Was something written?
+    /// Takes the state of stdout. Returns whether something was written.
     pub(crate) fn on_output(&mut self, found: PollFlags) -> bool {
         let broken = PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL;
         if found.intersects(broken) {
@@ -81,7 +81,7 @@ impl Client {
         takes
     }
 
-    /// Whoever says nothing more has a while to read what there is.
+    /// Starts the time in which a client that sends nothing more has to read.
     pub(crate) fn watch_reader(&mut self, is_over: bool, stall: Duration) {
         if !(is_over || self.is_leaving()) || self.out.is_empty() {
             self.stalls_at = None;
@@ -90,23 +90,23 @@ impl Client {
         }
     }
 
-    /// Has it had its while?
+    /// Returns whether that time is over.
     pub(crate) fn has_stalled(&self) -> bool {
         self.stalls_at.is_some_and(|at| at <= Instant::now())
     }
 
-    /// Looks whether anybody is left to write, where nothing is read.
+    /// Checks whether a writer is left, while stdin is not read.
     pub(crate) fn look_for_writer(&mut self) {
         self.has_hung_up |= !self.has_ended && is_ready(Self::hang_up());
     }
 
-    /// Writes what fits. To be called when something does.
+    /// Writes as much as fits. Call it only when something does.
     fn write(&mut self) {
         let bytes = self.out.front();
         let written = if self.is_socket {
             send(stdout(), bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)
         } else {
-            // A pipe that takes anything takes this much.
+            // A pipe that takes anything takes at least this much.
             write(stdout(), bytes.get(..PIPE_BUF).unwrap_or(bytes))
         };
         match written {
@@ -116,7 +116,7 @@ impl Client {
         }
     }
 
-    /// What to ask the system about stdout: always whether somebody reads.
+    /// Returns what to poll stdout for: always for the loss of its reader.
     pub(crate) fn output(&self) -> PollFd<'static> {
         let wanted = if self.out.is_empty() {
             PollFlags::empty()
@@ -126,22 +126,22 @@ impl Client {
         PollFd::from_borrowed_fd(stdout(), wanted)
     }
 
-    /// What to ask it about stdin.
+    /// Returns what to poll stdin for.
     pub(crate) fn input() -> PollFd<'static> {
         PollFd::from_borrowed_fd(stdin(), PollFlags::IN)
     }
 
-    /// The same while nothing is to be read from it: whether anybody is left to write.
+    /// Does the same while stdin is not read: polls only for the loss of its writer.
     pub(crate) fn hang_up() -> PollFd<'static> {
         PollFd::from_borrowed_fd(stdin(), PollFlags::RDHUP)
     }
 
-    /// Is what is left to be read the rest?
+    /// Returns whether the bytes that are left are the last ones.
     pub(crate) fn is_leaving(&self) -> bool {
         self.has_ended || self.has_hung_up
     }
 
-    /// How it is about stdout at this moment.
+    /// Returns the state of stdout at this moment.
     pub(crate) fn output_now(&self) -> PollFlags {
         let mut asked = [self.output()];
         let asks = poll(&mut asked, Some(&AT_ONCE));
@@ -149,18 +149,18 @@ impl Client {
         asks.map_or(PollFlags::empty(), |_| found.revents())
     }
 
-    /// Is there something to write that can be written at this moment?
+    /// Returns whether there are bytes that can be written at this moment.
     pub(crate) fn can_write(&self) -> bool {
         !self.out.is_empty() && is_ready(self.output())
     }
 
-    /// Is there more to read at this moment?
+    /// Returns whether there is more to read at this moment.
     pub(crate) fn has_more(&self) -> bool {
         !self.has_ended && is_ready(Self::input())
     }
 }
 
-/// Would words on stderr hold us? Nobody has to read them.
+/// Returns whether stderr takes words without blocking. Nobody has to read them.
 pub(crate) fn takes_notes() -> bool {
     is_ready(PollFd::from_borrowed_fd(stderr(), PollFlags::OUT))
 }
@@ -174,5 +174,5 @@ const AT_ONCE: Timespec = Timespec {
     tv_nsec: 0,
 };
 
-/// What POSIX calls by that name, on Linux.
+/// The constant of POSIX with this name, on Linux.
 const PIPE_BUF: usize = 4096;

@@ -1,10 +1,10 @@
-//! Where a server is.
+//! The place of a server.
 
 use std::path::PathBuf;
 
 use crate::Error;
 
-/// Where a server is.
+/// The place of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Target {
@@ -15,10 +15,10 @@ pub enum Target {
 }
 
 impl Target {
-    /// Reads what people write: a path, or a URL that begins with `http://` or `https://`.
+    /// Reads the text of a person: a path, or a URL that begins with `http://` or `https://`.
     ///
     /// # Errors
-    /// It is neither.
+    /// The text is neither.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let scheme = text.split_once("://").map(|(scheme, _)| scheme);
         match scheme {

@@ -1,7 +1,7 @@
-//! The loop between stdio and a URL: one thread, which also moves the bytes of every connection. What is done is decided
-//! in `proxy.rs`.
+//! The loop between stdio and a URL: one thread, which also moves the bytes of every connection. `proxy.rs` decides what is
+//! done.
 //!
-//! Stdin and stdout are asked before they are used, as in `socket.rs`; a thread tells when to ask again.
+//! Stdin and stdout are polled before use, as in `socket.rs`; a thread tells when to poll again.
 
 use std::{io, pin::Pin, time::Instant};
 
@@ -90,7 +90,7 @@ impl<'a> Driver<'a> {
         if !proxy.client.out.is_empty() {
             wanted |= OUTPUT;
         }
-        // Nobody tells when a client that is not read hangs up.
+        // No event tells that a client that is not read has closed its end, so the loop checks from time to time.
         let is_held = !reads_client && !proxy.client.is_leaving();
         let look = is_held.then(|| Instant::now() + LOOK);
         let deadline = [proxy.deadline(), look].into_iter().flatten().min();
@@ -99,7 +99,7 @@ impl<'a> Driver<'a> {
         tokio::select! {
             biased;
             news = news(&mut proxy.link), if takes => self.hear(news),
-            // The connections have their turn first.
+            // The connections get their turn first.
             () = yield_now(), if has_more => {}
             () = watch.changed(wanted), if !has_more => {}
             () = sleep_until(until), if deadline.is_some() => {}
@@ -129,7 +129,7 @@ impl<'a> Driver<'a> {
         proxy.carry_out();
     }
 
-    /// Says good-bye, but nobody waits long for that.
+    /// Closes the connection, and waits only a short time for that.
     async fn part(self) {
         if let Link::On(site, _) = self.proxy.link {
             let _ = timeout(GOOD_BYE, site.close()).await;
@@ -137,7 +137,7 @@ impl<'a> Driver<'a> {
     }
 }
 
-/// What happens at the server. Nothing, while there is none.
+/// Returns the next news of the server. Waits for ever while there is none.
 async fn news(link: &mut Link<Site>) -> News {
     match link {
         Link::Away(_) => std::future::pending().await,

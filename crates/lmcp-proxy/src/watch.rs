@@ -1,7 +1,7 @@
-//! A thread that tells a runtime when it is worth asking about stdin and stdout again.
+//! A thread that tells a runtime when to poll stdin and stdout again.
 //!
-//! They cannot be made to belong to the runtime: whether they block is a property they share with other processes, and
-//! files cannot be waited for at all. So somebody else waits for them, and nothing is read or written here.
+//! They cannot be registered with the runtime: it would make them non-blocking, also for the other processes that share
+//! them, and it cannot wait for files at all. So a thread waits for them, and reads and writes nothing itself.
 
 use std::{
     io::{self, PipeReader, PipeWriter, Read as _, Write as _},
@@ -18,21 +18,21 @@ use rustix::{
 };
 use tokio::sync::Notify;
 
-/// That stdout is still read.
+/// Stdout still has a reader.
 pub(crate) const ALIVE: u8 = 1;
-/// That there is something on stdin.
+/// Stdin has bytes.
 pub(crate) const INPUT: u8 = 2;
-/// That stdout takes something.
+/// Stdout takes bytes.
 pub(crate) const OUTPUT: u8 = 4;
 
 pub(crate) struct Watch {
     shared: Arc<Shared>,
-    /// Closed with this, which ends the thread.
+    /// Closed when this is dropped, which ends the thread.
     wake: PipeWriter,
 }
 
 struct Shared {
-    /// What is waited for. Nothing, from when something came until it is asked for again.
+    /// The events to wait for. Zero from an event until the next request.
     wanted: AtomicU8,
     came: Notify,
 }
@@ -47,16 +47,16 @@ impl Watch {
         let for_thread = Arc::clone(&shared);
         thread::Builder::new()
             .name("lmcp-watch".into())
-            // It holds next to nothing.
+            // The thread needs hardly any stack.
             .stack_size(64 << 10)
             .spawn(move || for_thread.watch(asked))?;
         Ok(Self { shared, wake })
     }
 
-    /// Waits until some of this may have become true.
+    /// Waits until one of these events may have happened.
     pub(crate) async fn changed(&self, wanted: u8) {
         if self.shared.wanted.swap(wanted, Ordering::AcqRel) != wanted {
-            // It fails only where there is no thread, and then nobody waits for it either.
+            // The write fails only if the thread has ended, and then nobody waits for it either.
             let _ = (&self.wake).write(&[0]);
         }
         self.shared.came.notified().await;
@@ -82,7 +82,7 @@ impl Shared {
                 all.push(PollFd::from_borrowed_fd(stdin(), PollFlags::IN));
             }
             if poll(&mut all, None).is_err() {
-                // A signal came between, which changes nothing.
+                // A signal interrupted the wait. That changes nothing.
                 continue;
             }
             for (found, polled) in found.iter_mut().zip(&all) {
@@ -91,7 +91,7 @@ impl Shared {
             drop(all);
             let [woken, rest @ ..] = found;
             if woken.contains(PollFlags::IN) {
-                // What is wanted now, the next turn sees.
+                // The next turn reads the new value of `wanted`.
                 let _ = asked.read(&mut [0; 64]);
             } else if !woken.is_empty() {
                 return;

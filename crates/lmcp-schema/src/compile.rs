@@ -1,6 +1,6 @@
-//! From a JSON value to the compiled form: the walk over all subschemas, references, and the bounds.
+//! Compiles a JSON value: walks over all subschemas, resolves references, and checks the bounds.
 //!
-//! What each keyword means is in `keywords`.
+//! The meaning of each keyword is in `keywords`.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::{
     text,
 };
 
-/// The revision of JSON Schema a document is written in.
+/// The revision of JSON Schema that a document is written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dialect {
     Draft7,
@@ -28,13 +28,13 @@ pub(crate) struct Compiler<'a> {
     nodes: Vec<Node>,
     /// Every schema seen so far, by its pointer.
     places: BTreeMap<String, NodeId>,
-    /// The pointer each anchor stands for.
+    /// The pointer that each anchor stands for.
     pub(crate) anchors: BTreeMap<&'a str, String>,
-    /// Where a `$ref` stands, and its text; [`Check::Ref`] counts in this list until all are resolved.
+    /// The pointer and the text of each `$ref`. Until all are resolved, [`Check::Ref`] is an index into this list.
     refs: Vec<(String, &'a str)>,
-    /// Pointer of the schema being read.
+    /// The pointer of the schema that is being read.
     pub(crate) at: String,
-    /// Only the arguments of a tool are mirrored into headers.
+    /// Whether headers may mirror values. Only the schema of a tool's arguments has that.
     pub(crate) has_headers: bool,
     depth: usize,
 }
@@ -64,7 +64,8 @@ impl<'a> Compiler<'a> {
     pub(crate) fn run(mut self) -> Result<Box<[Node]>, SchemaError> {
         self.schema(self.root)?;
         let mut targets = Vec::new();
-        // A reference may lead to a place no keyword leads to, which then is read as a schema and may add references.
+        // A reference may lead to a place that no keyword leads to. That place is then read as a schema, and may add
+        // references.
         while let Some((at, reference)) = self.refs.get(targets.len()) {
             let (pointer, value) = self.resolve(at, reference)?;
             self.at = pointer;
@@ -101,7 +102,7 @@ impl<'a> Compiler<'a> {
         Check::Ref(self.refs.len() - 1)
     }
 
-    /// The error about what stands at `tokens` below the current schema.
+    /// Makes the error about the value at `tokens` below the current schema.
     pub(crate) fn refuse<T>(
         &self,
         tokens: &[&str],
@@ -166,7 +167,7 @@ impl<'a> Compiler<'a> {
         target.map_err(|rule| SchemaError::new(at, format!("`{shown}` {rule}")))
     }
 
-    /// Refuses a schema that comes back to itself on the same value: it would never be done with it.
+    /// Refuses a schema that comes back to itself on the same value: its validation would never end.
     fn refuse_loops(&self) -> Result<(), SchemaError> {
         let mut heights = vec![Height::Unknown; self.nodes.len()];
         for node in 0..self.nodes.len() {
@@ -175,7 +176,7 @@ impl<'a> Compiler<'a> {
         Ok(())
     }
 
-    /// How many nodes follow one another on the same value, starting with this one.
+    /// Returns how many nodes follow one another on the same value, starting with this one.
     fn height(
         &self,
         node: NodeId,
@@ -210,7 +211,7 @@ impl<'a> Compiler<'a> {
 }
 
 impl Dialect {
-    /// The dialect a document declares.
+    /// Returns the dialect that a document declares.
     fn of(root: &Value) -> Result<Self, SchemaError> {
         let Some(declared) = root.get("$schema") else {
             return Ok(Self::Draft2020);
@@ -234,16 +235,16 @@ impl Dialect {
 #[derive(Clone, Copy)]
 enum Height {
     Unknown,
-    /// Being computed: meeting it again is a loop.
+    /// The height is being computed. If the node is met again, there is a loop.
     Open,
     Known(usize),
 }
 
-/// Levels of schemas in schemas. JSON text is read to a depth of 128, and a property takes two levels of it.
+/// The most levels of schemas inside each other. JSON text is read to a depth of 128, and a property takes two levels of it.
 const MAX_NESTING: usize = 64;
-/// Subschemas of one schema: the largest published tools have some hundreds.
+/// The most subschemas of one schema. The largest published tools have some hundreds.
 const MAX_SUBSCHEMAS: usize = 4096;
-/// Nodes that follow one another on one value: bounds the stack that validation needs per level of the value.
+/// The most nodes that follow one another on one value. This bounds the stack that validation needs per level of the value.
 const MAX_CHAIN: usize = 64;
 const DIALECTS: &str = "2020-12 (the default) and draft-07";
 const REMOTE: &str =

@@ -1,8 +1,8 @@
-//! What is wrong with a schema: read by the author of a tool, not by the model.
+//! The error of a schema that breaks a rule. The author of a tool reads it, not the model.
 
 use std::fmt;
 
-/// A rule that a schema breaks, and where.
+/// A rule that a schema breaks, and the place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SchemaError {
     pointer: String,
@@ -17,7 +17,7 @@ impl SchemaError {
         }
     }
 
-    /// JSON pointer of the offending place; empty for the root.
+    /// The JSON pointer of the place; empty for the root.
     pub fn pointer(&self) -> &str {
         &self.pointer
     }

@@ -1,4 +1,4 @@
-//! Which parts of a value a schema has looked at: what `unevaluatedProperties` and `unevaluatedItems` ask.
+//! The parts of a value that a schema has checked, for `unevaluatedProperties` and `unevaluatedItems`.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use crate::{
     validate::{Run, text_cost},
 };
 
-/// A property or an item of the value in question.
+/// A property or an item of the value.
 #[derive(Clone, Copy)]
 pub(crate) enum Part<'a> {
     Key(&'a str),
@@ -15,9 +15,9 @@ pub(crate) enum Part<'a> {
 }
 
 impl Run<'_> {
-    /// Does a schema in `node`, other than the `unevaluated…` of `asker`, say something about this part?
+    /// Whether a schema in `node`, other than the `unevaluated…` of `asker`, applies to this part.
     ///
-    /// References cannot lead back on the same value, which the compiler refuses, so this ends.
+    /// This ends, because the compiler refuses references that lead back on the same value.
     pub(crate) fn evaluates(
         &mut self,
         node: NodeId,
@@ -56,7 +56,7 @@ impl Run<'_> {
             },
             Check::Ref(node) => within(self, *node),
             Check::All(nodes) => nodes.iter().any(|node| within(self, *node)),
-            // Only an alternative that fits has looked at anything.
+            // Only an alternative that fits has checked its parts.
             Check::Any(nodes) | Check::One(nodes) => nodes
                 .iter()
                 .any(|node| within(self, *node) && self.quietly(*node, instance)),

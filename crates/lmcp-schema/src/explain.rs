@@ -1,4 +1,4 @@
-//! Why none of several alternatives fits, in as few words as are true.
+//! Explains shortly why none of several alternatives fits.
 
 use serde_json::Value;
 
@@ -7,10 +7,10 @@ use crate::{
     node::Types,
 };
 
-/// Sums up what each alternative of an `anyOf` or `oneOf` found wrong with a value.
+/// Sums up the mismatches of a value with each alternative of an `anyOf` or `oneOf`.
 ///
-/// A union of types or of constants becomes one sentence. Else the alternative that was probably meant speaks: the
-/// one that has the right type and the right tag, and the fewest complaints.
+/// A union of types or of constants becomes one sentence. Otherwise the mismatches of the most likely alternative are returned:
+/// the one with the right type, the right tag, and the fewest mismatches.
 pub(crate) fn alternatives(
     mut found: Vec<Vec<Mismatch>>,
     at: &Path<'_>,
@@ -54,7 +54,7 @@ pub(crate) fn alternatives(
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Fitness {
     Near,
-    /// A constant differs: the tag of another variant.
+    /// A constant differs: the value has the tag of another variant.
     OtherTag,
     OtherType,
 }

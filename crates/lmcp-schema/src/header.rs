@@ -1,6 +1,7 @@
-//! `x-mcp-header`: which arguments HTTP clients mirror into headers (`server/tools` of the specification).
+//! `x-mcp-header`: the arguments that HTTP clients mirror into headers (`server/tools` of the specification).
 //!
-//! Servers and clients read the annotation here, so that a client cuts from a list exactly what a server of ours refuses.
+//! Servers and clients both read the annotation here, so that a client removes exactly those tools from a list that a server of
+//! lmcp refuses.
 
 use serde_json::Value;
 
@@ -10,14 +11,14 @@ use crate::{error::SchemaError, node::ScalarCheck, pointer, read::Object, text};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HeaderParam {
-    /// Keys from the root of the arguments to the value.
+    /// The keys from the root of the arguments to the value.
     pub path: Vec<String>,
-    /// The tail of the header's name.
+    /// The end of the header's name.
     pub name: String,
 }
 
 impl HeaderParam {
-    /// The value to mirror. `None`: it is absent or null, and the header is left out.
+    /// The value to mirror. `None`: the value is absent or null, and the header is left out.
     pub fn value_in<'a>(&self, arguments: &'a Value) -> Option<&'a Value> {
         let value = self
             .path
@@ -27,10 +28,10 @@ impl HeaderParam {
     }
 }
 
-/// The annotations of an `inputSchema`, whoever wrote it. Nothing else of the schema is checked.
+/// Returns the annotations of an `inputSchema`, also of a foreign one. Nothing else of the schema is checked.
 ///
 /// # Errors
-/// An annotation stands where no client may follow it, or its name or the type of its property is not allowed.
+/// An annotation is at a place where it is not allowed, or its name or the type of its property is not allowed.
 pub fn header_params(schema: &Value) -> Result<Box<[HeaderParam]>, SchemaError> {
     let mut walk = Walk::default();
     walk.schema(schema, Some(&[]))?;
@@ -39,14 +40,14 @@ pub fn header_params(schema: &Value) -> Result<Box<[HeaderParam]>, SchemaError> 
 
 #[derive(Default)]
 struct Walk {
-    /// Pointer of the schema that is looked at.
+    /// The pointer of the schema that is being read.
     at: String,
     found: Vec<HeaderParam>,
 }
 
 impl Walk {
-    /// Takes the annotations of a schema and of all schemas in it. `keys` lead to the value that the schema describes;
-    /// they are `None` where anything but `properties` leads to that value.
+    /// Collects the annotations of a schema and of all schemas in it. `keys` lead to the value that the schema describes. They
+    /// are `None` if a keyword other than `properties` leads to that value.
     fn schema(&mut self, schema: &Value, keys: Option<&[String]>) -> Result<(), SchemaError> {
         let Value::Object(schema) = schema else {
             return Ok(());
@@ -78,7 +79,7 @@ impl Walk {
                         self.child(&[keyword, &index.to_string()], schema, None)?;
                     }
                 }
-                // Under a word that nobody knows there may be a schema that a `$ref` leads to.
+                // Under an unknown keyword there may be a schema that a `$ref` leads to.
                 (_, schema) => self.child(&[keyword], schema, None)?,
             }
         }
@@ -138,7 +139,8 @@ impl Walk {
     }
 }
 
-/// Specification, `server/tools`: integers in headers stay within what a double represents exactly.
+/// Whether the property is an integer that headers mirror. Specification, `server/tools`: such integers stay within the range
+/// that a double represents exactly.
 pub(crate) fn is_mirrored_integer(schema: &Object) -> bool {
     schema.contains_key(KEYWORD) && schema.get("type").and_then(Value::as_str) == Some("integer")
 }
@@ -261,7 +263,7 @@ mod tests {
                 text.contains("through `properties` alone"),
                 "{place}: {text}"
             );
-            // Elsewhere, such as in an output schema, it is a word like any other.
+            // In other schemas, such as an output schema, the annotation is ignored.
             assert!(Schema::compile(&place).is_ok());
         }
     }

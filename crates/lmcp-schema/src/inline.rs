@@ -1,4 +1,4 @@
-//! Puts what a reference stands for in its place.
+//! Replaces references by the schemas that they stand for.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use crate::{
     read::Object,
 };
 
-/// Are there references, or definitions to refer to? Looked for everywhere, be it a schema there or not.
+/// Whether the value has references, or definitions to refer to. All members are searched, also those that are no schemas.
 pub(crate) fn has_references(value: &Value) -> bool {
     match value {
         Value::Object(members) => members.iter().any(|(name, value)| {
@@ -21,7 +21,7 @@ pub(crate) fn has_references(value: &Value) -> bool {
     }
 }
 
-/// Replaces references inside the schema, but for those that lead back to themselves.
+/// Replaces references inside the schema, except those that lead back to themselves.
 pub(crate) fn inline(mut schema: Value) -> Value {
     let source = schema.clone();
     let mut inliner = Inliner {
@@ -33,7 +33,7 @@ pub(crate) fn inline(mut schema: Value) -> Value {
     if inliner.left == 0 { source } else { schema }
 }
 
-/// Adds what `other` asserts to a schema; its own annotations have precedence.
+/// Adds the assertions of `other` to a schema. The schema's own annotations have precedence.
 pub(crate) fn absorb(schema: &mut Object, other: Value) {
     match other {
         Value::Bool(true) => {}
@@ -50,7 +50,7 @@ pub(crate) fn absorb(schema: &mut Object, other: Value) {
     }
 }
 
-/// Drops the definitions that nothing refers to.
+/// Removes the definitions that nothing refers to.
 pub(crate) fn drop_unused(schema: &mut Value) {
     let mut outside = schema.clone();
     if let Value::Object(outside) = &mut outside {
@@ -76,9 +76,9 @@ pub(crate) fn drop_unused(schema: &mut Value) {
 }
 
 struct Inliner<'a> {
-    /// The schema as it came: pointers mean places in it.
+    /// The schema before any change. Pointers name places in it.
     source: &'a Value,
-    /// Does a reference lead back to itself?
+    /// Whether a reference leads back to itself, for each reference.
     recursive: BTreeMap<String, bool>,
     left: usize,
 }
@@ -95,7 +95,7 @@ impl Inliner<'_> {
         subschemas(schema, &mut |schema| self.expand(schema));
     }
 
-    /// What to put in the place of this schema's reference.
+    /// Returns the schema that replaces this schema's reference.
     fn target(&mut self, schema: &Object) -> Option<Value> {
         let reference = schema.get("$ref")?.as_str()?;
         let target = pointer::follow(self.source, reference)?;
@@ -112,12 +112,12 @@ impl Inliner<'_> {
     }
 }
 
-/// All references that lead on from a value.
+/// Returns all references that can be reached from a value.
 fn reachable(source: &Value, from: &Value) -> BTreeSet<String> {
     let mut seen = BTreeSet::new();
     let mut open = references(from);
     while let Some(reference) = open.pop() {
-        // The root holds everything, and is where the search starts where it matters.
+        // The root contains everything, and where it matters the search starts from there.
         let target = pointer::follow(source, &reference).filter(|_| reference != "#");
         if seen.insert(reference) {
             open.extend(target.map(references).unwrap_or_default());
@@ -147,14 +147,14 @@ fn leads_into(reference: &str, place: &str) -> bool {
         Reference::Pointer(pointer) => pointer
             .strip_prefix(place)
             .is_some_and(|rest| rest.is_empty() || rest.starts_with('/')),
-        // It may stand anywhere.
+        // An anchor may be at any place.
         Reference::Anchor(_) => true,
         Reference::Remote | Reference::Malformed => false,
     }
 }
 
 const KEYWORDS: [&str; 2] = ["$defs", "definitions"];
-/// References replaced in one schema: definitions that use each other twice would double it at every step.
+/// The most references that are replaced in one schema: definitions that use each other twice would double it at every step.
 const MAX_INLINED: usize = 1000;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What each keyword compiles to, and which keywords are refused.
+//! Compiles each keyword into checks, and refuses some keywords.
 
 use serde_json::{Number, Value};
 
@@ -16,7 +16,7 @@ type Done = Result<(), SchemaError>;
 type FromNumber = fn(Number) -> ScalarCheck;
 
 impl<'a> Compiler<'a> {
-    /// Adds the checks of the schema that is to become `node`. Cheap and telling ones come first.
+    /// Adds the checks of the schema that becomes `node`. Checks that are cheap and often fail come first.
     pub(crate) fn keywords(
         &mut self,
         object: &'a Object,
@@ -26,7 +26,7 @@ impl<'a> Compiler<'a> {
         if let Some(text) = self.string(object, "$ref")? {
             checks.push(self.reference(text));
             if self.dialect == Dialect::Draft7 {
-                // In draft-07 a reference hides everything beside it.
+                // In draft-07, a reference hides all keywords beside it.
                 return Ok(());
             }
         }
@@ -81,7 +81,7 @@ impl<'a> Compiler<'a> {
         Ok(())
     }
 
-    /// Keywords that assert nothing still have a type, and some clients check it.
+    /// Checks the types of keywords that assert nothing, because some clients check them, too.
     fn annotations(&self, object: &'a Object) -> Done {
         for keyword in ["title", "description", "$comment", "format"] {
             self.string(object, keyword)?;
@@ -208,7 +208,7 @@ impl<'a> Compiler<'a> {
             (Dialect::Draft2020, Some(Value::Array(_))) => {
                 return self.refuse(&["items"], "a list of schemas is `prefixItems` in 2020-12");
             }
-            // In draft-07 `prefixItems` has been refused.
+            // In draft-07, `prefixItems` was refused before.
             (Dialect::Draft7 | Dialect::Draft2020, _) => ("prefixItems", "items"),
         };
         let prefix = self.schemas(object, prefix)?.unwrap_or_default();
@@ -240,7 +240,7 @@ impl<'a> Compiler<'a> {
     }
 
     fn dependent(&mut self, object: &'a Object, checks: &mut Vec<Check>) -> Done {
-        // `dependencies` of draft-07 is both of its successors in one.
+        // `dependencies` of draft-07 is the same as both of its successors together.
         for keyword in ["dependentRequired", "dependentSchemas", "dependencies"] {
             for (name, value) in self.map(object, keyword)? {
                 let (trigger, tokens) = (Box::from(&**name), [keyword, name]);
@@ -263,7 +263,7 @@ impl<'a> Compiler<'a> {
         Ok(())
     }
 
-    /// Schemas that apply only where something refers to them; they have to be sound all the same.
+    /// Compiles schemas that apply only through references. They must be valid even without one.
     fn definitions(&mut self, object: &'a Object) -> Done {
         for keyword in ["$defs", "definitions"] {
             for (name, value) in self.map(object, keyword)? {

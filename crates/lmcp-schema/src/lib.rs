@@ -1,8 +1,8 @@
 //! The JSON Schemas of MCP tools: made acceptable to every client, checked at registration, enforced on arguments.
 //!
-//! The world is closed: every assertion of JSON Schema 2020-12 (or of draft-07, where `$schema` says so) is either
-//! enforced or refused when the schema is compiled; nothing is accepted and then ignored. What is not here: fetching
-//! of remote references, `$dynamicRef`, and `format`, which the specification leaves an annotation.
+//! Every assertion of JSON Schema 2020-12 (or of draft-07, if `$schema` says so) is either enforced, or refused when the schema
+//! is compiled; none is accepted and then ignored. This crate does not fetch remote references, does not know `$dynamicRef`,
+//! and does not check `format`, which the specification calls an annotation.
 //!
 //! Patterns have the syntax of `regex-lite`: no look-around, no `\p{…}`, and `\s`, `\w`, `\d` are ASCII.
 //!
@@ -21,16 +21,16 @@
 //! # Ok::<(), lmcp_schema::SchemaError>(())
 //! ```
 //!
-//! | file | what lives there |
+//! | file | contents |
 //! |---|---|
-//! | `schema` | [`Schema`], the public face |
-//! | `compile`, `keywords`, `read`, `pointer`, `header` | from JSON to the compiled form, and every rule a schema can break |
+//! | `schema` | [`Schema`], the public interface |
+//! | `compile`, `keywords`, `read`, `pointer`, `header` | from JSON to the compiled form, and every rule that a schema can break |
 //! | `node` | the compiled form |
-//! | `validate`, `members`, `evaluated`, `number` | a value against the compiled form |
-//! | `mismatch`, `explain`, `nearest`, `text` | what the model is told |
-//! | `mend` | values that do not fit, and what was meant by them |
-//! | `normalise`, `inline`, `nullable` | the schemas `schemars` makes, rewritten for clients |
-//! | `publish` | what a model's provider refuses, and what clients are shown instead |
+//! | `validate`, `members`, `evaluated`, `number` | checks a value against the compiled form |
+//! | `mismatch`, `explain`, `nearest`, `text` | the words that the model reads |
+//! | `mend` | mends values that do not fit, if their meaning is clear |
+//! | `normalise`, `inline`, `nullable` | rewrites the schemas that `schemars` makes, for clients |
+//! | `publish` | removes the parts that model providers refuse |
 
 mod compile;
 mod error;

@@ -1,4 +1,4 @@
-//! What is inside arrays and objects, against the checks about it.
+//! Checks the contents of arrays and objects.
 
 use serde_json::Value;
 
@@ -137,7 +137,7 @@ impl Run<'_> {
         }
     }
 
-    /// `at` is where the property of this name is.
+    /// Checks the name of a property. `at` is the place of the property.
     fn name(&mut self, node: NodeId, key: &str, at: &Path<'_>) -> bool {
         let name = Value::from(key);
         if self.quietly(node, &name) {
@@ -150,7 +150,7 @@ impl Run<'_> {
         self.says(at, format_args!("has a name that is not allowed{why}"))
     }
 
-    /// Is it the schema `false`?
+    /// Whether the node is the schema `false`.
     pub(crate) fn is_closed(&self, node: NodeId) -> bool {
         is_never(&self.nodes()[node])
     }
@@ -167,7 +167,7 @@ fn unknown(
     key: &str,
     at: &Path<'_>,
 ) -> Mismatch {
-    // What is never allowed helps nobody.
+    // A property that is never allowed is no useful hint.
     let allowed = |(_, node): &&(Box<str>, NodeId)| !is_never(&nodes[*node]);
     let names = || schema.named.iter().filter(allowed).map(|(name, _)| &**name);
     if let Some(name) = nearest(key, names().filter(|name| !object.contains_key(*name))) {

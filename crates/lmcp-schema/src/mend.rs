@@ -1,20 +1,19 @@
-//! Reads a value that a schema refuses as what was surely meant, so that a call is not refused for its spelling.
+//! Reads a value that a schema refuses in the way that was clearly meant, so that a call does not fail for its form.
 //!
-//! Nothing here runs for values that fit. A value is changed only where the schema refuses it, and only into one that
-//! the schema takes:
+//! Values that fit are not touched. A value is changed only where the schema refuses it:
 //!
-//! | sent | where | is read as |
+//! | sent | for | read as |
 //! |---|---|---|
-//! | `null`, `""`, `[]`, `{}` | an optional member, whose schema refuses that | absent |
+//! | `null`, `""`, `[]`, `{}` | an optional member whose schema refuses this value | absent |
 //! | `0` | an optional number that must be larger | absent |
-//! | `"10"`, `"true"`, `"[1]"`, `"{…}"` | a number, boolean, list or object is wanted | what the text says |
-//! | one value | a list of such values is wanted | a list of it |
-//! | `maxResults`, or an alias | a member of that name is refused | `max_results`, or what the alias stands for |
-//! | `null` under one of two such names | the other has a value | that value |
-//! | `""`, `[]`, `{}` under a name that is refused | the right one has a value | that value |
+//! | `"10"`, `"true"`, `"[1]"`, `"{…}"` | a number, boolean, list or object | the value in the text |
+//! | one value | a list of such values | a list of this value |
+//! | `maxResults`, or an alias | a member of another name, where this one is refused | `max_results`, or the name that the alias means |
+//! | `null` under one of two such names | a member whose other name has a value | the other value |
+//! | `""`, `[]`, `{}` under a refused name | a member whose right name has a value | the other value |
 //!
-//! So the empty value keeps its meaning wherever the schema allows it: the content of a file may be `""`. An optional
-//! text that must not be empty says so with `minLength: 1`, a list with `minItems: 1`.
+//! So an empty value keeps its meaning wherever the schema allows it: the content of a file may be `""`. An optional text that
+//! must not be empty has `minLength: 1` in its schema, a list has `minItems: 1`.
 
 use serde_json::Value;
 
@@ -31,29 +30,29 @@ use crate::{
 /// Other names for the members of a schema, and names that are dropped.
 #[derive(Clone, Debug, Default)]
 pub struct Aliases {
-    /// Other name, and the one it stands for.
+    /// The other name, and the name that it stands for.
     others: Vec<(Box<str>, Box<str>)>,
     dropped: Vec<Box<str>>,
 }
 
 impl Aliases {
-    /// `other` is read as `name`, wherever a schema has a member of that name.
+    /// Reads `other` as `name`, wherever a schema has a member of that name.
     pub fn add(&mut self, name: &str, other: &str) {
         self.others.push((other.into(), name.into()));
     }
 
-    /// A member of this name is left out where a schema refuses it.
+    /// Drops a member of this name where a schema refuses it.
     pub fn drop_member(&mut self, name: &str) {
         self.dropped.push(name.into());
     }
 
-    /// Each other name, and the one it stands for.
+    /// Returns each other name, with the name that it stands for.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         let others = self.others.iter();
         others.map(|(other, name)| (&**other, &**name))
     }
 
-    /// All names that are not those of members.
+    /// Returns all names that are not those of members.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         let others = self.others.iter().map(|(other, _)| &**other);
         others.chain(self.dropped.iter().map(|name| &**name))
@@ -70,7 +69,7 @@ impl Aliases {
 }
 
 impl Schema {
-    /// The value that was meant, where it can be told, and all that is wrong with it where not.
+    /// Returns the value that was meant, if it is clear, else all mismatches.
     ///
     /// ```
     /// use lmcp_schema::{Aliases, Schema};
@@ -92,7 +91,7 @@ impl Schema {
     /// ```
     ///
     /// # Errors
-    /// As [`Schema::validate`], of what the value has become.
+    /// As [`Schema::validate`], for the value after all changes.
     pub fn mend(&self, mut instance: Value, aliases: &Aliases) -> Result<Value, Mismatches> {
         let mut mender = Mender {
             run: Run::new(self.nodes()),
@@ -117,11 +116,11 @@ impl Schema {
 }
 
 struct Mender<'s> {
-    /// Bounds the work: when it gives up, nothing more is changed.
+    /// Bounds the work. When it gives up, nothing more is changed.
     run: Run<'s>,
     aliases: &'s Aliases,
     depth: usize,
-    /// Names whose meaning may still be looked for.
+    /// The number of refused names that may still be looked up.
     looks_left: usize,
     twice: Vec<Twice>,
 }
@@ -130,11 +129,11 @@ struct Mender<'s> {
 struct Twice {
     /// The name that is refused.
     key: String,
-    /// The other one, as it was sent.
+    /// The other name, as it was sent.
     taken: String,
 }
 
-/// Says of a name that is refused which other one stands for the same.
+/// Replaces the words of a mismatch at a refused name: they tell which other name means the same.
 fn name_both(wrong: &mut Mismatch, twice: &[Twice]) {
     let is_here = |twice: &&Twice| {
         let mut end = String::new();
@@ -184,7 +183,7 @@ impl Mender<'_> {
         }
     }
 
-    /// The first alternative that can be meant.
+    /// Reads a value as the first alternative that fits after a change.
     fn alternative(&mut self, nodes: &[NodeId], value: &mut Value) {
         if nodes.iter().any(|node| self.run.quietly(*node, value)) {
             return;
@@ -205,7 +204,7 @@ impl Mender<'_> {
     fn members(&mut self, node: NodeId, schema: &Properties, members: &mut Object) {
         self.leave_out(node, schema, members);
         self.rename(schema, members);
-        // Those that have their right name only now.
+        // Some members have their right name only now.
         self.leave_out(node, schema, members);
         for (key, value) in members.iter_mut() {
             if let Some(node) = schema.named(key).or(schema.rest) {
@@ -214,7 +213,7 @@ impl Mender<'_> {
         }
     }
 
-    /// Leaves out what stands for nothing, where it may be left out.
+    /// Removes optional members whose empty value the schema refuses.
     fn leave_out(&mut self, node: NodeId, schema: &Properties, members: &mut Object) {
         let is_required = |key: &str, run: &Run<'_>| {
             run.nodes()[node].iter().any(|check| match check {
@@ -233,9 +232,9 @@ impl Mender<'_> {
         });
     }
 
-    /// Gives members whose names are refused the ones that were meant.
+    /// Renames members whose names are refused, if it is clear which names were meant.
     fn rename(&mut self, schema: &Properties, members: &mut Object) {
-        // What members that have another name now were called.
+        // The new names of renamed members, with their former names.
         let mut sent: Vec<(String, String)> = Vec::new();
         let mut twice = Vec::new();
         let is_closed = |node: Option<NodeId>| node.is_some_and(|node| self.run.is_closed(node));
@@ -265,7 +264,7 @@ impl Mender<'_> {
             let known = schema.named.iter().map(|(name, _)| &**name);
             let same = known.filter(|name| nearest::is_same(name, &key));
             let meant = same.chain(self.aliases.meant_by(&key)).find(open);
-            // Under another name an empty value says as little as `null`: whoever has to fill all names that it knows
+            // Under another name, an empty value means as little as `null`: a caller that must fill all names that it knows
             // sends it.
             let is_right = |name: &str| *name != *key && !sent.iter().any(|(now, _)| now == name);
             let said = |name: &str| {
@@ -279,7 +278,7 @@ impl Mender<'_> {
             let is_there = |name: &str| members.get(name).is_some_and(|value| !value.is_null());
             match meant {
                 Some(name) if is_there(name) && said(&key).is_none() => drop(members.remove(&key)),
-                // Harmless if it is the same, and else for the schema to refuse.
+                // If the values are equal, one can be dropped. If they differ, the schema refuses the member.
                 Some(name) if is_taken && said(name) != said(&key) => {
                     let was = sent.iter().rev().find(|(now, _)| now == name);
                     let taken = was.map_or(name, |(_, was)| was).to_owned();
@@ -299,7 +298,7 @@ impl Mender<'_> {
         self.twice.extend(twice.into_iter().take(room));
     }
 
-    /// A list with this one value, where a list is wanted.
+    /// Returns a list with this one value, if a list is wanted.
     fn list_of_one(&mut self, node: NodeId, value: &Value) -> Option<Value> {
         if value.is_array() || value.is_null() || !self.wants(node, &Value::Array(Vec::new())) {
             return None;
@@ -313,7 +312,7 @@ impl Mender<'_> {
         wanted.then_some(list)
     }
 
-    /// Is a value of this type wanted?
+    /// Whether a value of this type is wanted.
     fn wants(&self, node: NodeId, value: &Value) -> bool {
         self.run.nodes()[node].iter().any(|check| match check {
             Check::Type(types) => types.accepts(value),
@@ -325,7 +324,7 @@ impl Mender<'_> {
         })
     }
 
-    /// What a text says, where another type is wanted and that is what it says.
+    /// Parses a text as JSON, if a value of another type is wanted and the parsed value fits.
     fn out_of_text(&mut self, node: NodeId, value: &Value) -> Option<Value> {
         let text = value.as_str()?.trim();
         if text.len() > MAX_JSON || !self.run.spend(1 + text.len()) {
@@ -344,7 +343,7 @@ impl Mender<'_> {
     }
 }
 
-/// Is it one of the values that stand for nothing?
+/// Whether this is an empty value, or `null`.
 fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -355,12 +354,12 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// Is it what a caller sends that has to send some number?
+/// Whether this is zero, which a caller sends that must send some number.
 fn is_zero(value: &Value) -> bool {
     value.as_f64() == Some(0.0)
 }
 
-/// What copying a value costs, in steps.
+/// Returns the cost of copying a value, in steps.
 fn size(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 1,
@@ -370,12 +369,13 @@ fn size(value: &Value) -> usize {
     }
 }
 
-/// Nested readings; deeper values are left as they are.
+/// The most levels that are changed. Deeper values stay as they are.
 const MAX_DEPTH: usize = 128;
-/// Members of one object that are given another name.
+/// The most members of one object that are renamed.
 const MAX_RENAMED: usize = 64;
 
-/// The same of a whole value: a list of many objects with a wrong name each would keep everybody waiting.
+/// The most members of a whole value that are renamed: a list of many objects with one wrong name each would keep other callers
+/// waiting.
 const MAX_LOOKS: usize = 1024;
-/// Bytes of JSON that is read out of a text. Read, it may be fifty times as large.
+/// The most bytes of a text that is parsed as JSON. The parsed value may be fifty times as large.
 const MAX_JSON: usize = 64 << 10;

@@ -1,4 +1,4 @@
-//! What is wrong with a value, in words a model can act on.
+//! The mismatches of a value, in words that a model can act on.
 
 use std::fmt;
 
@@ -6,21 +6,21 @@ use serde_json::Value;
 
 use crate::{node::Types, pointer, text};
 
-/// One thing that is wrong.
+/// One mismatch of a value with its schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {
-    /// JSON pointer of the place in the value; empty for the whole value.
+    /// The JSON pointer of the place in the value; empty for the whole value.
     pub path: String,
-    /// The sentence, with the path in it.
+    /// The sentence about the mismatch. It contains the path.
     pub message: String,
     pub(crate) kind: Kind,
 }
 
-/// What `explain` needs to know to put the alternatives of an `anyOf` together.
+/// The facts that `explain` needs to sum up the alternatives of an `anyOf`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Type(Types),
-    /// The values that would do, and the one that came.
+    /// The values that are allowed, and the value that came.
     Values(Vec<String>, String),
     Other,
 }
@@ -37,7 +37,7 @@ impl Mismatch {
         }
     }
 
-    /// Says something else of the same place.
+    /// Replaces the sentence of this mismatch.
     pub(crate) fn say(&mut self, sentence: impl fmt::Display) {
         self.message = format!("{} {sentence}", place(&self.path));
         self.kind = Kind::Other;
@@ -84,12 +84,12 @@ impl fmt::Display for Mismatch {
     }
 }
 
-/// All that is wrong with a value, at most ten things; shown as one line each, at most 400 characters together.
+/// The mismatches of a value, at most ten. Displayed as one line each, with at most 400 characters together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatches(pub(crate) Vec<Mismatch>);
 
 impl Mismatches {
-    /// One by one.
+    /// Returns the mismatches one by one.
     pub fn iter(&self) -> std::slice::Iter<'_, Mismatch> {
         self.0.iter()
     }
@@ -126,7 +126,7 @@ impl fmt::Display for Mismatches {
 
 impl std::error::Error for Mismatches {}
 
-/// The way from the root to a value, kept on the stack: only a mismatch turns it into text.
+/// The path from the root to a value, kept on the stack. Only a mismatch turns it into text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Path<'a> {
     Root,
@@ -153,11 +153,11 @@ fn place(path: &str) -> String {
     format!("`{}`", text::shorten(path, MAX_PATH))
 }
 
-/// Characters of the whole text: what a model should have to read about one wrong call.
+/// The most characters of the whole text: a model should not have to read more about one wrong call.
 const MAX_TEXT: usize = 400;
-/// `\nand 10 more`
+/// The characters of `\nand 10 more`.
 const MAX_TAIL: usize = 12;
-/// Characters of a path in a sentence; deeper ones are cut, so that the sentence survives.
+/// The most characters of a path in a sentence. A longer path is cut, so that the sentence stays readable.
 const MAX_PATH: usize = 120;
 
 #[cfg(test)]

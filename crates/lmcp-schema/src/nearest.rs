@@ -1,6 +1,6 @@
-//! The valid key that somebody who wrote an invalid one may have meant.
+//! Finds the valid key that the writer of an invalid key may have meant.
 
-/// The nearest of the candidates, if one is near.
+/// Returns the most similar candidate, if one is similar enough.
 pub fn nearest<'a>(key: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     if key.len() > MOST_BYTES {
         return None;
@@ -20,19 +20,19 @@ pub fn nearest<'a>(key: &str, candidates: impl Iterator<Item = &'a str>) -> Opti
         .map(|(_, candidate)| candidate)
 }
 
-/// Are two keys one but for their spelling?
+/// Whether two keys differ only in their spelling.
 pub fn is_same(left: &str, right: &str) -> bool {
     fold(left).eq(fold(right))
 }
 
-/// `maxResults`, `max_results` and `max-results` are the same to whoever mixes them up.
+/// Removes the differences between `maxResults`, `max_results` and `max-results`.
 fn fold(key: &str) -> impl Iterator<Item = char> {
     key.chars()
         .filter(|char| !matches!(char, '_' | '-' | ' '))
         .flat_map(char::to_lowercase)
 }
 
-/// How far apart two keys are; `None` where nobody would take one for the other.
+/// Returns the distance of two keys; `None` if they are too different to be confused.
 fn distance(left: &[char], right: &[char]) -> Option<usize> {
     let edits = edits(left, right);
     let longer = left.len().max(right.len());
@@ -44,12 +44,12 @@ fn distance(left: &[char], right: &[char]) -> Option<usize> {
     } else {
         (right, left)
     };
-    // `path` for `file_path`; counts as farther than any slip of the keyboard.
+    // `path` for `file_path`. This counts as farther than any typing error.
     let contained = short.len() >= 3 && long.windows(short.len()).any(|window| window == short);
     contained.then_some(MAX_LENGTH + edits)
 }
 
-/// Insertions, deletions, replacements and swaps of neighbours.
+/// Counts insertions, deletions, replacements and swaps of neighbours.
 fn edits(left: &[char], right: &[char]) -> usize {
     let mut before = vec![0; right.len() + 1];
     let mut above: Vec<usize> = (0..=right.len()).collect();
@@ -68,9 +68,9 @@ fn edits(left: &[char], right: &[char]) -> usize {
     above[right.len()]
 }
 
-/// Characters of a key: beyond this it is no slip, and the comparison takes time.
+/// The most characters of a key. A longer key is no typing error, and its comparison takes time.
 const MAX_LENGTH: usize = 64;
-/// Bytes of a key that is compared at all, separators included.
+/// The most bytes of a key that is compared, separators included.
 const MOST_BYTES: usize = 8 * MAX_LENGTH;
 
 #[cfg(test)]

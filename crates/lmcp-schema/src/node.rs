@@ -7,13 +7,13 @@ use serde_json::{Number, Value};
 
 use crate::{number, text};
 
-/// What a value has to pass. `true` is no check at all.
+/// The checks that a value has to pass. The schema `true` has none.
 pub(crate) type Node = Box<[Check]>;
 
-/// Index of a node in its schema.
+/// The index of a node in its schema.
 pub(crate) type NodeId = usize;
 
-/// Where validation starts.
+/// The node where validation starts.
 pub(crate) const ROOT: NodeId = 0;
 
 /// One assertion, or several that only make sense together.
@@ -34,12 +34,12 @@ pub(crate) enum Check {
     Not(NodeId),
     /// `if`, `then` and `else`.
     If(NodeId, Option<NodeId>, Option<NodeId>),
-    /// Until the whole schema is read: an index into the compiler's list of references.
+    /// A reference. Until the whole schema is read, the number is an index into the compiler's list of references.
     Ref(NodeId),
 }
 
 impl Check {
-    /// The nodes that look at the same value as this check does.
+    /// The nodes that check the same value as this check.
     pub(crate) fn in_place(&self) -> Vec<NodeId> {
         match self {
             Self::All(nodes) | Self::Any(nodes) | Self::One(nodes) => nodes.to_vec(),
@@ -56,7 +56,7 @@ impl Check {
     }
 }
 
-/// Only for numbers or only for strings.
+/// A check only for numbers or only for strings.
 #[derive(Debug)]
 pub(crate) enum ScalarCheck {
     MultipleOf(Number),
@@ -67,7 +67,7 @@ pub(crate) enum ScalarCheck {
     Pattern(Regex),
 }
 
-/// Only for arrays.
+/// A check only for arrays.
 #[derive(Debug)]
 pub(crate) enum ArrayCheck {
     /// `prefixItems` and `items`.
@@ -81,14 +81,14 @@ pub(crate) enum ArrayCheck {
         most: Option<u64>,
     },
     Unique,
-    /// `owner` is the node this check stands in.
+    /// `owner` is the node that contains this check.
     Unevaluated {
         owner: NodeId,
         rest: NodeId,
     },
 }
 
-/// Only for objects.
+/// A check only for objects.
 #[derive(Debug)]
 pub(crate) enum ObjectCheck {
     /// `properties`, `patternProperties` and `additionalProperties`.
@@ -97,7 +97,7 @@ pub(crate) enum ObjectCheck {
     Required(Box<[Box<str>]>),
     DependentRequired(Box<str>, Box<[Box<str>]>),
     DependentSchema(Box<str>, NodeId),
-    /// `owner` is the node this check stands in.
+    /// `owner` is the node that contains this check.
     Unevaluated {
         owner: NodeId,
         rest: NodeId,
@@ -122,7 +122,7 @@ impl Properties {
     }
 }
 
-/// What has a size.
+/// The thing that is counted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Measure {
     Characters,
@@ -143,7 +143,7 @@ pub(crate) struct Types(u8);
 impl Types {
     pub(crate) const NONE: Self = Self(0);
 
-    /// The type of this name.
+    /// Returns the type of this name.
     pub(crate) fn named(name: &str) -> Option<Self> {
         TYPE_NAMES
             .iter()
@@ -170,7 +170,7 @@ impl Types {
 }
 
 impl fmt::Display for Types {
-    /// `null` only where it is all there is: who sends nothing leaves the value out.
+    /// Writes `null` only if it is the only type: a caller that wants to send nothing leaves the value out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let named = if self.0 > 1 { self.0 & !1 } else { self.0 };
         let names: Vec<_> = (0..TYPE_NAMES.len())
@@ -181,7 +181,7 @@ impl fmt::Display for Types {
     }
 }
 
-/// In the order of the bits.
+/// The names of the types, in the order of their bits.
 pub(crate) const TYPE_NAMES: [&str; 7] = [
     "null", "boolean", "integer", "number", "string", "array", "object",
 ];

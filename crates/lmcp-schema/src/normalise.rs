@@ -1,7 +1,7 @@
-//! Rewrites the schemas that `schemars` derives into ones that every client takes.
+//! Rewrites the schemas that `schemars` derives into schemas that every client accepts.
 //!
-//! For schemas of our own making only: what another server publishes is passed on as it is. The meaning stays the
-//! same but for one thing, which is the purpose: an optional argument is left out, not `null`.
+//! Use it only for schemas of this program: schemas of other servers are passed on as they are. The meaning stays the same,
+//! with one intended exception: an optional argument is left out, and not sent as `null`.
 
 use serde_json::{Value, json};
 
@@ -9,8 +9,8 @@ use crate::{compile::Dialect, inline, node::Types, nullable, read::Object};
 
 /// Rewrites the schema of a tool's arguments. Doing it twice changes nothing more.
 ///
-/// Type lists and the `null` of optional properties go, as do references, formats that JSON Schema does not know,
-/// `$schema` and the title of the root.
+/// Removes lists of types and the `null` of optional properties, references, formats that JSON Schema does not know, `$schema`
+/// and the title of the root.
 ///
 /// ```
 /// use serde_json::json;
@@ -32,12 +32,12 @@ pub fn normalise_input(schema: Value) -> Value {
     schema
 }
 
-/// Rewrites the schema of a tool's structured output: as [`normalise_input`], but what may be `null` stays so.
+/// Rewrites the schema of a tool's structured output, as [`normalise_input`] does. Properties that may be `null` stay so.
 pub fn normalise_output(schema: Value) -> Value {
     rewrite(schema, Nulls::MayBeSent)
 }
 
-/// What `null` is for an optional property.
+/// The meaning of `null` for an optional property.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Nulls {
     MeanAbsent,
@@ -45,7 +45,7 @@ enum Nulls {
 }
 
 fn rewrite(schema: Value, nulls: Nulls) -> Value {
-    // Without `$schema` it would be read as 2020-12.
+    // Without `$schema`, the schema would be read as 2020-12.
     let dialect = schema.get("$schema").map(Dialect::declared);
     if dialect.is_some_and(|dialect| dialect != Some(Dialect::Draft2020)) {
         return schema;
@@ -56,14 +56,15 @@ fn rewrite(schema: Value, nulls: Nulls) -> Value {
         root.remove("title");
     }
     if !inline::has_references(&schema) {
-        // Nothing that goes can have held on to anything else, so once is enough.
+        // Without references, no removed part can have held on to another, so one pass is enough.
         if nulls == Nulls::MeanAbsent {
             nullable::forbid_null(&mut schema);
         }
         tidy(&mut schema, nulls);
         return schema;
     }
-    // What goes may have held the last reference to something else; what `schemars` makes is stable after one pass.
+    // A removed part may have held the last reference to another, so several passes may be needed. Schemas of `schemars` are
+    // stable after one.
     for _ in 0..MAX_PASSES {
         let before = schema.clone();
         schema = inline::inline(schema);
@@ -95,7 +96,7 @@ fn tidy(schema: &mut Value, nulls: Nulls) {
     }
     let properties = object.get_mut("properties").and_then(Value::as_object_mut);
     for property in properties.into_iter().flat_map(Object::values_mut) {
-        // A published client takes nothing but objects for the schema of a property.
+        // One published client accepts only objects as the schema of a property.
         match property {
             Value::Bool(true) => *property = json!({}),
             Value::Bool(false) => *property = json!({ "not": {} }),
@@ -122,7 +123,8 @@ fn optional_properties(schema: &mut Object) -> impl Iterator<Item = &mut Value> 
         .map(|(_, property)| property)
 }
 
-/// Alternatives that are only strings become an `enum`; with descriptions they stay, as there is no place for those.
+/// Turns alternatives that are only strings into an `enum`. Alternatives with descriptions stay, because an `enum` has no place
+/// for them.
 fn join_constants(schema: &mut Object) {
     for keyword in ["oneOf", "anyOf"] {
         if schema.contains_key("type") || schema.contains_key("enum") {
@@ -146,7 +148,7 @@ fn join_constants(schema: &mut Object) {
     }
 }
 
-/// The strings a schema stands for, if that is all it says.
+/// Returns the strings that a schema stands for, if it asserts nothing else.
 fn constants(schema: &Value) -> Option<Vec<Value>> {
     let schema = schema.as_object().filter(|schema| schema.len() == 2)?;
     let values = match (schema.get("const"), schema.get("enum")) {
@@ -158,7 +160,7 @@ fn constants(schema: &Value) -> Option<Vec<Value>> {
     strings.then_some(values)
 }
 
-/// A list of types becomes `anyOf`, each alternative with the keywords that concern its type.
+/// Turns a list of types into `anyOf`. Each alternative gets the keywords that concern its type.
 fn split_types(schema: &mut Object) {
     let Some(Value::Array(names)) = schema.get("type").cloned() else {
         return;
@@ -181,7 +183,7 @@ fn split_types(schema: &mut Object) {
     }
 }
 
-/// `None` where no value of this type would do.
+/// Returns the alternative for one type. `None` if no value of this type is allowed.
 fn alternative(asserted: &Object, name: &str) -> Option<Value> {
     let mut schema = asserted.clone();
     schema.retain(|keyword, _| concerns(keyword, name));
@@ -199,7 +201,7 @@ fn alternative(asserted: &Object, name: &str) -> Option<Value> {
     Some(Value::Object(schema))
 }
 
-/// Can a keyword say anything about values of this type?
+/// Whether a keyword can assert something about values of this type.
 fn concerns(keyword: &str, name: &str) -> bool {
     match keyword {
         "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" => {
@@ -243,15 +245,15 @@ pub(crate) fn subschemas(schema: &mut Object, visit: &mut dyn FnMut(&mut Value))
     }
 }
 
-/// Does a keyword leave the set of valid values as it is?
+/// Whether a keyword leaves the set of valid values as it is.
 pub(crate) fn is_annotation(keyword: &str) -> bool {
     keyword.starts_with("x-") || ANNOTATIONS.split(' ').any(|known| known == keyword)
 }
 
 const ANNOTATIONS: &str = "$schema $id $anchor $comment $defs definitions title description default examples \
     deprecated readOnly writeOnly";
-/// Ends the rewriting of schemas nobody would write.
+/// The most passes. Only strange schemas need more.
 const MAX_PASSES: usize = 8;
-/// JSON Schema 2020-12, validation, section 7.3
+/// The formats of JSON Schema 2020-12, validation, section 7.3.
 const FORMATS: &str = "date-time date time duration email idn-email hostname idn-hostname ipv4 ipv6 uri \
     uri-reference iri iri-reference uuid uri-template json-pointer relative-json-pointer regex";

@@ -1,10 +1,10 @@
-//! Takes `null` out of what a schema allows.
+//! Removes `null` from the values that a schema allows.
 
 use serde_json::Value;
 
 use crate::{inline, read::Object};
 
-/// Forbids `null`, unless that is all the schema allows.
+/// Forbids `null`, unless the schema allows nothing else.
 pub(crate) fn forbid_null(schema: &mut Value) {
     let Value::Object(schema) = schema else {
         return;
@@ -50,7 +50,7 @@ fn forbid_alternative(schema: &mut Object, keyword: &str) {
     }
 }
 
-/// Does it allow `null` and nothing else?
+/// Whether the schema allows `null` and nothing else.
 fn is_null(schema: &Value) -> bool {
     let all_null = |values: &Value| {
         values

@@ -1,16 +1,16 @@
-//! Numbers and values compared as JSON Schema does: by what they mean, so that `1` is `1.0`.
+//! Compares numbers and values as JSON Schema does, by their meaning: `1` equals `1.0`.
 
 use std::cmp::Ordering;
 
 use serde_json::{Map, Number, Value};
 
-/// Is it a whole number, however it is written?
+/// Whether this is a whole number, in any notation.
 pub(crate) fn is_integer(number: &Number) -> bool {
     matches!(Exact::from(number), Exact::Whole(_))
         || number.as_f64().is_some_and(|float| float.fract() == 0.0)
 }
 
-/// A number that counts something: 2.0 does, as does what is too large for anything to reach.
+/// Reads a number that counts something. 2.0 is accepted, and so is a number too large to be ever reached.
 pub(crate) fn count(value: &Value) -> Option<u64> {
     let number = value.as_number().filter(|number| is_integer(number))?;
     let float = number.as_f64().filter(|float| *float >= 0.0)?;
@@ -29,9 +29,9 @@ pub(crate) fn compare(left: &Number, right: &Number) -> Ordering {
     }
 }
 
-/// Is `number` a multiple of `step`, both read as the decimals they are written as?
+/// Whether `number` is a multiple of `step`. Both are read as the decimals that are written.
 ///
-/// In binary 0.3 is no multiple of 0.1; to the author of a schema it is.
+/// In binary, 0.3 is no multiple of 0.1; for the author of a schema it is.
 pub(crate) fn is_multiple(number: &Number, step: &Number) -> bool {
     if let (Some(number), Some(step)) = (number.as_i128(), step.as_i128()) {
         return step != 0 && number % step == 0;
@@ -59,7 +59,7 @@ pub(crate) fn is_multiple(number: &Number, step: &Number) -> bool {
     remainder == 0
 }
 
-/// Equality of values.
+/// Whether two values are equal.
 pub(crate) fn same(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::String(left), Value::String(right)) => left == right,
@@ -67,7 +67,7 @@ pub(crate) fn same(left: &Value, right: &Value) -> bool {
     }
 }
 
-/// Two items that are equal, by their indices.
+/// Returns the indices of two items that are equal.
 pub(crate) fn duplicate(items: &[Value]) -> Option<(usize, usize)> {
     let mut indices: Vec<_> = (0..items.len()).collect();
     indices.sort_by(|left, right| order(&items[*left], &items[*right]));
@@ -77,7 +77,7 @@ pub(crate) fn duplicate(items: &[Value]) -> Option<(usize, usize)> {
         .map(|pair| (pair[0], pair[1]))
 }
 
-/// An order of all values; which one does not matter.
+/// Orders all values, in an arbitrary but fixed order.
 fn order(left: &Value, right: &Value) -> Ordering {
     match (left, right) {
         (Value::Bool(left), Value::Bool(right)) => left.cmp(right),
@@ -102,7 +102,7 @@ fn order_objects(left: &Map<String, Value>, right: &Map<String, Value>) -> Order
     if left.len() != right.len() {
         return left.len().cmp(&right.len());
     }
-    // A feature of serde_json elsewhere in the build may keep members in the order they came in.
+    // Another crate in the build may turn on a feature of serde_json that keeps members in the order in which they came.
     let (mut left, mut right): (Vec<_>, Vec<_>) = (left.iter().collect(), right.iter().collect());
     left.sort_unstable_by_key(|(key, _)| *key);
     right.sort_unstable_by_key(|(key, _)| *key);
@@ -131,7 +131,7 @@ fn rank(value: &Value) -> u8 {
 
 enum Exact {
     Whole(i128),
-    /// Has a fraction, or is beyond `i128`.
+    /// The number has a fraction, or is beyond `i128`.
     Other(f64),
 }
 
@@ -157,7 +157,7 @@ fn whole_to_other(whole: i128, other: f64) -> Ordering {
             Ordering::Greater
         };
     }
-    // `other` lies strictly between its floor and the next whole number.
+    // `other` is strictly between its floor and the next whole number.
     if whole <= other.floor() as i128 {
         Ordering::Less
     } else {
@@ -165,7 +165,7 @@ fn whole_to_other(whole: i128, other: f64) -> Ordering {
     }
 }
 
-/// The digits of the absolute value and the power of ten they are multiplied with.
+/// Returns the digits of the absolute value, and the power of ten that they are multiplied with.
 fn decimal(number: &Number) -> (u128, i32) {
     let text = number.to_string();
     let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((&text, "0"));

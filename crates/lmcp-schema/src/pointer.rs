@@ -12,7 +12,7 @@ pub(crate) fn push(pointer: &mut String, token: &str) {
     }
 }
 
-/// What a `$ref` says.
+/// The kinds of `$ref`.
 pub(crate) enum Reference<'a> {
     /// `#` or `#/…`; the pointer without percent-escapes.
     Pointer(String),
@@ -20,7 +20,7 @@ pub(crate) enum Reference<'a> {
     Anchor(&'a str),
     /// Another document.
     Remote,
-    /// Percent-escapes that are no text.
+    /// The percent-escapes do not decode to text.
     Malformed,
 }
 
@@ -36,7 +36,7 @@ impl<'a> Reference<'a> {
     }
 }
 
-/// The schema a `#/…` reference means, in a document whose root is `root`.
+/// Returns the schema that a `#/…` reference names, in a document whose root is `root`.
 pub(crate) fn follow<'a>(root: &'a Value, reference: &str) -> Option<&'a Value> {
     match Reference::parse(reference) {
         Reference::Pointer(pointer) => root.pointer(&pointer),

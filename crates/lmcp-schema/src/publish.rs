@@ -1,8 +1,9 @@
-//! What clients are shown of a schema that a Rust type made: nothing that a model's provider, or the SDK before it, refuses.
+//! Turns the schema of a Rust type into the one that clients are shown, without the parts that a model's provider, or its SDK,
+//! refuses.
 //!
-//! One tool that a provider refuses costs a user every tool, for the whole request fails. All rules are here:
+//! A provider that refuses one tool refuses the whole request, so the user loses every tool. All rules are here:
 //!
-//! | rule | for whom |
+//! | rule | reason |
 //! |---|---|
 //! | no list of types, no `null`, no references (`normalise`) | Gemini, and converters to OpenAPI 3.0 |
 //! | no `additionalProperties: false` | google-genai for Python ≥ 2.0 fails at the boolean |
@@ -11,9 +12,9 @@
 //! | `anyOf` for `oneOf`, `enum` for `const` and for variants that are only names | OpenAI's strict mode and Gemini have neither |
 //! | no `default`; its value goes into the description | OpenAI's strict mode refuses it |
 //! | no lengths, of texts and of lists | the strict modes of OpenAI and Anthropic refuse them |
-//! | no bound that is only the range of a Rust type, no `minimum` of 0 or 1 | nobody refuses it, but every request pays for the words |
+//! | no bound that is only the range of a Rust type, no `minimum` of 0 or 1 | allowed, but every request pays for the words |
 //!
-//! The check of arguments does not change by this: it goes by the schema that the type made.
+//! The check of arguments does not change: it uses the schema of the type.
 
 use serde_json::{Value, json};
 
@@ -23,7 +24,7 @@ use crate::{
     text,
 };
 
-/// Makes of a derived schema of arguments the one that clients are shown. Doing it twice changes nothing more.
+/// Turns a derived schema of arguments into the one that clients are shown. Doing it twice changes nothing more.
 ///
 /// ```
 /// use serde_json::json;
@@ -46,8 +47,8 @@ pub fn publish_input(mut schema: Value) -> Value {
     schema
 }
 
-/// Makes of a derived schema of a structured result the one that clients are shown: its shape, which is what a program
-/// needs, without words.
+/// Turns a derived schema of a structured result into the one that clients are shown: only its shape, which a program needs,
+/// without descriptions.
 pub fn publish_output(mut schema: Value) -> Value {
     each(&mut schema, &mut forget_range);
     let mut schema = normalise_output(schema);
@@ -69,7 +70,7 @@ fn each(schema: &mut Value, change: &mut dyn FnMut(&mut Object)) {
     change(schema);
 }
 
-/// Drops the bounds that `schemars` gives every integer of a type, and keeps those that somebody chose.
+/// Removes the bounds that `schemars` gives every integer of a type, and keeps the bounds that the author chose.
 fn forget_range(schema: &mut Object) {
     let (least, most): (i64, Option<i64>) = match schema.get("format").and_then(Value::as_str) {
         Some("uint8") => (0, Some(u8::MAX.into())),
@@ -128,7 +129,7 @@ fn suit_providers(schema: &mut Object) {
     join_lines(schema);
 }
 
-/// Variants that are only names become one `enum`, and their words go into the description.
+/// Turns variants that are only names into one `enum`. Their descriptions go into that of the `enum`.
 fn name_variants(schema: &mut Object) {
     let is_name = |variant: &Value| {
         let keywords = variant
@@ -167,7 +168,7 @@ fn name_variants(schema: &mut Object) {
     }
 }
 
-/// A schema refuses members it does not know, or takes them: clients need not know which.
+/// Removes whether the schema accepts unknown members: clients need not know that.
 fn forget_openness(schema: &mut Object) {
     for keyword in ["additionalProperties", "unevaluatedProperties"] {
         if schema.get(keyword).is_some_and(Value::is_boolean) {
@@ -176,7 +177,7 @@ fn forget_openness(schema: &mut Object) {
     }
 }
 
-/// Moves a default into the description, if it says anything.
+/// Moves a default into the description, if a reader needs to know it.
 fn say_default(schema: &mut Object) {
     let Some(default) = schema.remove("default") else {
         return;
@@ -187,7 +188,7 @@ fn say_default(schema: &mut Object) {
         Value::String(text) if !text.is_empty() => {
             format!("`{}`", text::shorten(text, text::MAX_SHOWN))
         }
-        // What a reader expects anyway, or too long for a sentence.
+        // A reader expects these values anyway, or they are too long for a sentence.
         Value::Null | Value::Bool(false) | Value::String(_) => return,
         Value::Array(_) | Value::Object(_) => return,
     };
@@ -198,7 +199,7 @@ fn say_default(schema: &mut Object) {
     schema.insert("description".to_owned(), words.into());
 }
 
-/// Comments in source code are wrapped; a model pays for the line ends.
+/// Joins the lines of descriptions. Comments in source code are wrapped, and a model would pay for the line ends.
 fn join_lines(schema: &mut Object) {
     if let Some(Value::String(words)) = schema.get_mut("description")
         && words.contains('\n')

@@ -1,4 +1,4 @@
-//! Reads the values of keywords: the right type, or an error that names the place.
+//! Reads the values of keywords: returns the right type, or an error that names the place.
 
 use regex_lite::{Regex, RegexBuilder};
 use serde_json::{Map, Number, Value};
@@ -36,7 +36,7 @@ impl<'a> Compiler<'a> {
         )
     }
 
-    /// The members of an object; none where it is absent.
+    /// Returns the members of an object; none if the object is absent.
     pub(crate) fn map(
         &self,
         object: &'a Object,
@@ -46,7 +46,7 @@ impl<'a> Compiler<'a> {
         Ok(map.into_iter().flatten())
     }
 
-    /// An array of different strings that stands at `tokens` below this schema.
+    /// Reads an array of different strings at `tokens` below this schema.
     pub(crate) fn names(
         &self,
         tokens: &[&str],
@@ -92,7 +92,7 @@ impl<'a> Compiler<'a> {
 
     pub(crate) fn regex(&self, tokens: &[&str], pattern: &str) -> Result<Regex, SchemaError> {
         let shown = text::shorten(pattern, text::MAX_SHOWN);
-        // In ECMA-262 these are the characters themselves, in regex-lite they are borders of words.
+        // In ECMA-262, these escapes mean the characters themselves; in regex-lite, they mean borders of words.
         let escapes = pattern.replace(r"\\", "");
         if escapes.contains(r"\<") || escapes.contains(r"\>") {
             let rule = format!("pattern `{shown}` escapes `<` or `>`, which needs no escape");
@@ -126,5 +126,5 @@ impl<'a> Compiler<'a> {
     }
 }
 
-/// Bytes of a compiled pattern: a class repeated a thousand times fits, a repetition of repetitions does not.
+/// The most bytes of a compiled pattern. A class that is repeated a thousand times fits, a repetition of repetitions does not.
 const MAX_REGEX_BYTES: usize = 256 << 10;

@@ -1,4 +1,4 @@
-//! A compiled schema: the public face of compiling and validating.
+//! A compiled schema: the public interface for compiling and validating.
 
 use serde_json::Value;
 
@@ -12,7 +12,7 @@ use crate::{
     validate::Run,
 };
 
-/// A schema that has been checked and can be validated against.
+/// A schema that was checked, and validates values.
 #[derive(Debug)]
 pub struct Schema {
     nodes: Box<[Node]>,
@@ -23,7 +23,7 @@ impl Schema {
     /// Compiles any schema, such as a tool's `outputSchema`.
     ///
     /// # Errors
-    /// The first place that is malformed, does not resolve, or uses what this crate does not enforce.
+    /// The first place that is malformed, does not resolve, or uses a keyword that this crate does not enforce.
     pub fn compile(schema: &Value) -> Result<Self, SchemaError> {
         let nodes = Compiler::for_any(schema)?.run()?;
         Ok(Self {
@@ -32,10 +32,10 @@ impl Schema {
         })
     }
 
-    /// Compiles a tool's `inputSchema`: the root has `"type": "object"`, and `x-mcp-header` stands where it may.
+    /// Compiles a tool's `inputSchema`: the root must have `"type": "object"`, and `x-mcp-header` must be at allowed places.
     ///
     /// # Errors
-    /// As [`Schema::compile`], and the rules above.
+    /// As for [`Schema::compile`], and if one of the rules above is broken.
     pub fn compile_input(schema: &Value) -> Result<Self, SchemaError> {
         input_root(schema)?;
         let nodes = Compiler::for_input(schema)?.run()?;
@@ -45,11 +45,11 @@ impl Schema {
         })
     }
 
-    /// The properties that HTTP clients mirror into headers, of an `inputSchema` that [`normalise_input`] made of one
-    /// that compiles: it is not checked again but for the rules of an input.
+    /// Returns the properties that HTTP clients mirror into headers. The schema must come from [`normalise_input`], applied to
+    /// one that compiles: only the rules of an input are checked again.
     ///
     /// # Errors
-    /// The root does not have `"type": "object"`, or `x-mcp-header` stands where it may not.
+    /// The root does not have `"type": "object"`, or `x-mcp-header` is at a place where it is not allowed.
     ///
     /// [`normalise_input`]: crate::normalise_input
     pub fn header_params_of(schema: &Value) -> Result<Box<[HeaderParam]>, SchemaError> {
@@ -57,13 +57,13 @@ impl Schema {
         header_params(schema)
     }
 
-    /// Checks a value and says all that is wrong with it, for a model to read.
+    /// Checks a value, and returns all mismatches in words for a model.
     ///
     /// # Errors
-    /// At most ten mismatches. One of them may be that the check was given up, because schema and value together nest
-    /// too deeply or take too many steps.
+    /// At most ten mismatches. One of them may be that the check was given up, because schema and value together nest too
+    /// deeply or take too many steps.
     pub fn validate(&self, instance: &Value) -> Result<(), Mismatches> {
-        // The second run, which writes texts, is only for values that failed the first.
+        // Only a value that failed the first run needs the second run, which writes texts.
         if self.is_valid(instance) {
             Ok(())
         } else {
@@ -86,7 +86,7 @@ impl Schema {
     }
 }
 
-/// Arguments are an object, and the schema says so.
+/// Checks that the schema of arguments declares an object.
 fn input_root(schema: &Value) -> Result<(), SchemaError> {
     let Value::Object(root) = schema else {
         let rule = format!(

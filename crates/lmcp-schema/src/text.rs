@@ -1,4 +1,4 @@
-//! Small pieces of text: values and lists, cut to a length a model reads.
+//! Small pieces of text: values and lists, cut to a length that a model reads.
 
 use std::{fmt, io};
 
@@ -16,15 +16,15 @@ pub(crate) fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// A value as JSON, cut to [`MAX_SHOWN`] characters.
+/// Writes a value as JSON, cut to [`MAX_SHOWN`] characters.
 pub(crate) fn shown(value: &Value) -> String {
     let mut head = Head(Vec::new());
-    // Refusing more is how `Head` stops the writer; there is no other error.
+    // `Head` stops the writer by refusing more bytes. There is no other error.
     let _ = serde_json::to_writer(&mut head, value);
     shorten(&String::from_utf8_lossy(&head.0), MAX_SHOWN)
 }
 
-/// [`shown`], put off until somebody reads it.
+/// A value that is written as [`shown`] does, but only when it is displayed.
 pub(crate) struct Shown<'a>(pub(crate) &'a Value);
 
 impl fmt::Display for Shown<'_> {
@@ -33,7 +33,7 @@ impl fmt::Display for Shown<'_> {
     }
 }
 
-/// A value as JSON with its type in front, where that says more.
+/// Writes a value as JSON, with its type in front unless it is `null`.
 pub(crate) fn shown_with_kind(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),
@@ -41,7 +41,7 @@ pub(crate) fn shown_with_kind(value: &Value) -> String {
     }
 }
 
-/// At most `limit` characters of a text; an ellipsis stands for the rest.
+/// Returns at most `limit` characters of a text. An ellipsis stands for the rest.
 pub(crate) fn shorten(text: &str, limit: usize) -> String {
     match text.char_indices().nth(limit) {
         None => text.to_owned(),
@@ -49,7 +49,7 @@ pub(crate) fn shorten(text: &str, limit: usize) -> String {
     }
 }
 
-/// `a, b or c`
+/// Writes a list as `a, b or c`.
 pub(crate) fn either(names: &[&str]) -> String {
     match names {
         [] => String::new(),
@@ -58,7 +58,7 @@ pub(crate) fn either(names: &[&str]) -> String {
     }
 }
 
-/// `a, b, c`, or as many of them as fit into [`MAX_LIST`] characters and how many are left.
+/// Writes a list as `a, b, c`. If it is longer than [`MAX_LIST`] characters, the number of the other names follows.
 pub(crate) fn list(names: &[String]) -> String {
     let mut text = String::new();
     for (index, name) in names.iter().enumerate() {
@@ -71,7 +71,7 @@ pub(crate) fn list(names: &[String]) -> String {
     text
 }
 
-/// Takes the first bytes and refuses the rest, so that nobody writes a megabyte to show sixty characters.
+/// Takes the first bytes and refuses the rest, so that showing sixty characters does not write a megabyte.
 struct Head(Vec<u8>);
 
 impl io::Write for Head {
@@ -89,9 +89,9 @@ impl io::Write for Head {
     }
 }
 
-/// Characters of a value in a message: enough to recognise it.
+/// The most characters of a value in a message, enough to recognise it.
 pub(crate) const MAX_SHOWN: usize = 60;
-/// Characters of a list in a message: two or three lines of a message must fit into 400.
+/// The most characters of a list in a message: two or three lines of a message must fit into 400.
 pub(crate) const MAX_LIST: usize = 120;
 /// More bytes than any [`MAX_SHOWN`] characters have, so a character cut in two is never shown.
 const MAX_HEAD: usize = 4 * (MAX_SHOWN + 1);

@@ -1,8 +1,8 @@
-//! A value against a compiled schema.
+//! Checks a value against a compiled schema.
 //!
-//! One walk serves two questions: is it valid (stop at the first mismatch, allocate nothing), and what is wrong with
-//! it (go on, and write sentences). Work and depth are bounded, whatever the schema and the value are. What is inside
-//! arrays and objects is in `members`.
+//! One walk answers two questions: whether the value is valid (this stops at the first mismatch, and allocates nothing), and
+//! what is wrong with it (this goes on, and writes sentences). Work and depth are bounded for every schema and every value. The
+//! contents of arrays and objects are checked in `members`.
 
 use std::{cmp::Ordering, fmt};
 
@@ -19,11 +19,11 @@ use crate::{
 /// One walk over one value.
 pub(crate) struct Run<'s> {
     nodes: &'s [Node],
-    /// Where mismatches go; `None` while only the answer is wanted.
+    /// Collects mismatches. `None` while only the answer is wanted.
     found: Option<Vec<Mismatch>>,
     steps_left: usize,
     depth: usize,
-    /// Set when a bound is hit. The answer then is no, even if a `not` has turned it round on the way up.
+    /// Set when a bound is reached. The answer is then no, even if a `not` has inverted it on the way up.
     gave_up: Option<&'static str>,
 }
 
@@ -68,7 +68,7 @@ impl<'s> Run<'s> {
                 continue;
             }
             holds = false;
-            // What else is wrong with a value of the wrong type is noise.
+            // Further mismatches of a value of the wrong type would not help.
             if self.is_done() || matches!(check, Check::Type(_) | Check::Values(_)) {
                 break;
             }
@@ -77,7 +77,7 @@ impl<'s> Run<'s> {
         holds
     }
 
-    /// Only the answer, whoever listens.
+    /// Returns only the answer, without collecting mismatches.
     pub(crate) fn quietly(&mut self, node: NodeId, value: &Value) -> bool {
         let found = self.found.take();
         let holds = self.node(node, value, &Path::Root);
@@ -85,7 +85,7 @@ impl<'s> Run<'s> {
         holds
     }
 
-    /// The answer, and what was said on the way; the outer listener hears nothing of it.
+    /// Returns the answer and the mismatches on the way. They are not added to the outer list.
     pub(crate) fn listening<T>(&mut self, walk: impl FnOnce(&mut Self) -> T) -> (T, Vec<Mismatch>) {
         let outer = self.found.replace(Vec::new());
         let answer = walk(self);
@@ -93,7 +93,7 @@ impl<'s> Run<'s> {
         (answer, found.unwrap_or_default())
     }
 
-    /// Does it hold for every part? Goes on after a mismatch if more are wanted.
+    /// Whether the check holds for every part. Goes on after a mismatch if more are wanted.
     pub(crate) fn every<T>(
         &mut self,
         parts: impl Iterator<Item = T>,
@@ -109,7 +109,7 @@ impl<'s> Run<'s> {
         all
     }
 
-    /// Notes a mismatch, if somebody listens.
+    /// Notes a mismatch, if mismatches are collected.
     pub(crate) fn fail(&mut self, mismatch: impl FnOnce() -> Mismatch) -> bool {
         if let Some(found) = &mut self.found
             && found.len() < MAX_MISMATCHES
@@ -119,12 +119,12 @@ impl<'s> Run<'s> {
         false
     }
 
-    /// [`Mismatch::says`], if somebody listens.
+    /// Notes [`Mismatch::says`], if mismatches are collected.
     pub(crate) fn says(&mut self, at: &Path<'_>, sentence: impl fmt::Display) -> bool {
         self.fail(|| Mismatch::says(at, sentence))
     }
 
-    /// [`Mismatch::expected`], if somebody listens.
+    /// Notes [`Mismatch::expected`], if mismatches are collected.
     pub(crate) fn expected(
         &mut self,
         at: &Path<'_>,
@@ -134,7 +134,7 @@ impl<'s> Run<'s> {
         self.fail(|| Mismatch::expected(at, expected, got))
     }
 
-    /// Pays for work that grows with both schema and value; `false` when there is nothing left.
+    /// Pays for work that grows with both schema and value. `false` if no steps are left.
     pub(crate) fn spend(&mut self, steps: usize) -> bool {
         self.steps_left = self.steps_left.saturating_sub(steps);
         if self.steps_left == 0 {
@@ -148,7 +148,7 @@ impl<'s> Run<'s> {
         self.nodes
     }
 
-    /// Would nobody hear another mismatch?
+    /// Whether no further mismatch would be noted.
     fn is_done(&self) -> bool {
         let full = |found: &Vec<_>| found.len() >= MAX_MISMATCHES;
         self.gave_up.is_some() || self.found.as_ref().is_none_or(full)
@@ -213,7 +213,7 @@ impl<'s> Run<'s> {
             }
             (Measure::Items, Value::Array(items)) => (items.len(), "item", "items"),
             (Measure::Properties, Value::Object(map)) => (map.len(), "property", "properties"),
-            // About another type of value.
+            // The check is for another type of value.
             _ => return true,
         };
         let (holds, words) = match limit {
@@ -239,7 +239,7 @@ impl<'s> Run<'s> {
         }
     }
 
-    /// Says what is wrong where every alternative is; the answer is known already.
+    /// Notes the mismatches of a value that no alternative accepts. That none does is known already.
     fn no_alternative(&mut self, nodes: &'s [NodeId], value: &Value, at: &Path<'_>) -> bool {
         if self.found.is_some() {
             let each = nodes
@@ -254,7 +254,7 @@ impl<'s> Run<'s> {
 }
 
 impl ScalarCheck {
-    /// A pattern walks through the text with all its states.
+    /// Returns the cost of the check. A pattern walks through the text with all its states.
     fn cost(&self, value: &Value) -> usize {
         match (self, value) {
             (Self::Pattern(_), Value::String(text)) => text.len() / 2,
@@ -294,15 +294,15 @@ impl fmt::Display for ScalarCheck {
     }
 }
 
-/// Looking at a long text takes as long as looking at many values.
+/// Returns the cost of a text: a long text takes as long as many values.
 pub(crate) fn text_cost(text: &str) -> usize {
     text.len() / 16
 }
 
-/// More than this helps nobody to repair a call.
+/// The most mismatches. More would not help to repair a call.
 const MAX_MISMATCHES: usize = 10;
-/// Nested evaluations. Text is parsed to a depth of 128, and four nodes for each level (a reference, an alternative,
-/// a combination, the object) are more than real schemas have; the stack holds it in a thread of 2 MiB.
+/// The most nested evaluations. Text is parsed to a depth of 128, and real schemas need less than four nodes for each level (a
+/// reference, an alternative, a combination, the object). The stack of a thread with 2 MiB is enough for this.
 const MAX_DEPTH: usize = 512;
-/// Evaluations of one value: more than a message of some MiB has members, and still done in about a second.
+/// The most evaluations of one value: more than a message of some MiB has members, and still done in about a second.
 const MAX_STEPS: usize = 4_000_000;

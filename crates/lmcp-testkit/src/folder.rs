@@ -1,4 +1,4 @@
-//! A folder that goes when its test ends.
+//! A folder that is removed when its test ends.
 
 use std::{
     env, fs,
@@ -7,12 +7,12 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-/// A folder for one test, removed with what is in it.
+/// A folder for one test, removed with its contents.
 #[derive(Debug)]
 pub struct Folder(PathBuf);
 
 impl Folder {
-    /// Makes one.
+    /// Makes a folder.
     ///
     /// # Panics
     /// The folder for temporary files cannot be written.
@@ -25,12 +25,12 @@ impl Folder {
         Self(path)
     }
 
-    /// Where it is.
+    /// The path of the folder.
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// A name in it.
+    /// The path of a name in the folder.
     pub fn join(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }

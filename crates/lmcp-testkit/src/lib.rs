@@ -1,8 +1,9 @@
-//! What the tests of several crates share: messages, servers that end with their test, handlers that are watched, folders.
+//! Helpers for the tests of several crates: messages, servers that end with their test, handlers that are watched, folders.
 //!
-//! A dev-dependency of other crates, for their integration tests alone: in unit tests the types of a crate are others. What
-//! one crate alone needs stays in its `support.rs`.
+//! Other crates use this crate as a dev-dependency, for their integration tests only: in unit tests, the types of a crate are
+//! different ones. Helpers for one crate stay in its `support.rs`.
 
+mod far;
 mod folder;
 mod messages;
 mod serving;
@@ -13,12 +14,13 @@ use std::time::Duration;
 use lmcp_core::{Client, Limits};
 use serde_json::Value;
 
+pub use far::Far;
 pub use folder::Folder;
 pub use messages::{call, request};
 pub use serving::{Serving, Stop};
 pub use watch::{Guards, Held, Watcher, hanging, hanging_after, watched};
 
-/// Stops a test that would hang. Not a threshold: nothing takes a tenth of it.
+/// Stops a test that would hang. The time is no threshold: nothing takes a tenth of it.
 ///
 /// # Panics
 /// The future is not done within a minute.
@@ -28,14 +30,14 @@ pub async fn soon<T>(future: impl Future<Output = T>) -> T {
         .expect("nothing hangs")
 }
 
-/// The default limits but for one.
+/// Returns the default limits with one change.
 pub fn limits(change: impl FnOnce(&mut Limits)) -> Limits {
     let mut limits = Limits::default();
     change(&mut limits);
     limits
 }
 
-/// The text of a tool's result.
+/// Calls a tool, and returns the text of its result.
 ///
 /// # Panics
 /// The call fails, or its result is no text.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-/// A request of 2026-07-28, with what every request needs in its `_meta`, and what the parameters have there already.
+/// Makes a request of 2026-07-28. Adds the members that every request needs to the `_meta` of the parameters.
 pub fn request(id: impl Into<Value>, method: &str, mut params: Value) -> Value {
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -15,7 +15,7 @@ pub fn request(id: impl Into<Value>, method: &str, mut params: Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": id.into(), "method": method, "params": params })
 }
 
-/// A call of a tool, likewise.
+/// Makes a call of a tool in the same way.
 pub fn call(id: impl Into<Value>, tool: &str, arguments: &Value) -> Value {
     let params = json!({ "name": tool, "arguments": arguments });
     request(id, "tools/call", params)

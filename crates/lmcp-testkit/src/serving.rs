@@ -7,10 +7,10 @@ use tokio::{sync::oneshot, task::JoinSet};
 
 use crate::soon;
 
-/// Done when a server is to stop.
+/// A future that ends when a server should stop.
 pub type Stop = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A transport that is being served, until this is dropped.
+/// A transport that is served until this value is dropped.
 #[derive(Debug)]
 pub struct Serving {
     tasks: JoinSet<Result<(), Error>>,
@@ -25,7 +25,7 @@ impl Serving {
         Self { tasks, stop: None }
     }
 
-    /// Serves until [`Serving::stop`], of which the transport is told by what it gets.
+    /// Serves until [`Serving::stop`]. The transport gets the future that tells it to stop.
     pub fn until<F>(serve: impl FnOnce(Stop) -> F) -> Self
     where
         F: Future<Output = Result<(), Error>> + Send + 'static,
@@ -40,21 +40,21 @@ impl Serving {
         }
     }
 
-    /// Asks it to stop, as an operator does.
+    /// Asks the server to stop, as an operator does.
     pub fn stop(&mut self) {
         drop(self.stop.take());
     }
 
-    /// Asks it to stop, and waits until it has.
+    /// Asks the server to stop, and waits until it has ended.
     ///
     /// # Panics
-    /// It does not end well.
+    /// The server ends with an error.
     pub async fn close(&mut self) {
         self.stop();
         self.ended().await.expect("it ends well");
     }
 
-    /// Stops it as a power cut does.
+    /// Stops the server as a power cut does.
     pub async fn kill(&mut self) {
         soon(self.tasks.shutdown()).await;
     }
@@ -65,7 +65,7 @@ impl Serving {
     /// Those of the transport.
     ///
     /// # Panics
-    /// It panicked, or has ended before.
+    /// The server panicked, or has ended before.
     pub async fn ended(&mut self) -> Result<(), Error> {
         let ended = soon(self.tasks.join_next()).await;
         ended.expect("it is served").expect("serving never panics")

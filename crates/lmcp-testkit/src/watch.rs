@@ -1,4 +1,4 @@
-//! Handlers that say when they begin, and when their futures are dropped.
+//! Handlers that report when they begin, and when their futures are dropped.
 
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ pub fn hanging(name: &str) -> (Tool, Watcher) {
     hanging_after(name, |_| {})
 }
 
-/// As [`hanging`], after it has said something.
+/// As [`hanging`], but calls `first` before it hangs.
 pub fn hanging_after(name: &str, first: impl Fn(&Cx) + Send + Sync + 'static) -> (Tool, Watcher) {
     let (guards, watcher) = watched();
     let tool = Tool::new(name, move |_: NoArgs, cx: Cx| {
@@ -26,7 +26,7 @@ pub fn hanging_after(name: &str, first: impl Fn(&Cx) + Send + Sync + 'static) ->
     (tool.read_only(), watcher)
 }
 
-/// What a handler of a test's own reports with, and who is told.
+/// Makes the two ends for a test with a handler of its own: guards for the handler, and the watcher that they report to.
 pub fn watched() -> (Guards, Watcher) {
     let (started, starts) = mpsc::unbounded_channel();
     let (dropped, drops) = mpsc::unbounded_channel();
@@ -45,14 +45,14 @@ pub struct Guards {
 }
 
 impl Guards {
-    /// Says that a handler has begun; its future is to hold what this returns.
+    /// Reports that a handler has begun. Its future must hold the returned value.
     pub fn hold(&self) -> Held {
         let _ = self.started.send(());
         Held(self.dropped.clone())
     }
 }
 
-/// Dropped with the future that holds it, and says so.
+/// Reports when the future that holds it is dropped.
 #[derive(Debug)]
 pub struct Held(mpsc::UnboundedSender<Instant>);
 
@@ -62,7 +62,7 @@ impl Drop for Held {
     }
 }
 
-/// Hears of handlers that begin and end.
+/// Waits for reports of handlers that begin and end.
 #[derive(Debug)]
 pub struct Watcher {
     started: mpsc::UnboundedReceiver<()>,
@@ -78,7 +78,7 @@ impl Watcher {
         soon(self.started.recv()).await.expect("the tool lives");
     }
 
-    /// Waits until its future is dropped.
+    /// Waits until the future of a handler is dropped.
     ///
     /// # Panics
     /// The tool is gone.
@@ -86,7 +86,7 @@ impl Watcher {
         soon(self.dropped.recv()).await.expect("the tool lives")
     }
 
-    /// Is a handler running that was not dropped?
+    /// Whether a handler runs whose future was not dropped.
     pub fn is_running(&mut self) -> bool {
         self.dropped.try_recv().is_err()
     }

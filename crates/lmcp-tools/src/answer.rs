@@ -1,4 +1,5 @@
-//! What a tool of this crate returns: a structured value, a text for people and models, and perhaps more content.
+//! The result of a tool of this crate: a structured value, a text for people and models, and perhaps more
+//! content.
 
 use lmcp_core::{ToolResult, tool::IntoToolOutput};
 use lmcp_wire::{CallToolResult, Content};
@@ -25,13 +26,13 @@ impl<T> Answer<T> {
         }
     }
 
-    /// Also an image, a link to the rest.
+    /// Adds content, such as an image or a link to the rest.
     pub(crate) fn with(mut self, content: Content) -> Self {
         self.more.push(content);
         self
     }
 
-    /// The tool did what it could, and that was a failure: a command whose time was over.
+    /// Marks the result as a failure: the tool did what it could, but a command's time was over, say.
     pub(crate) fn failed_if(mut self, failed: bool) -> Self {
         self.failed = failed;
         self

@@ -1,12 +1,12 @@
-//! The tools of a host, for another host that has no server of its own: how models know them, what callers ask for, and
-//! answers in the same words.
+//! The tools of a host, for another host that has no server of its own: their definitions, their arguments, and answers in
+//! the same words.
 //!
-//! A tool is made with the `define` of its module and a function that does the work there. What was found there is then
-//! answered by the code that answers for this host:
+//! A tool is made with the `define` of its module and a function that does the work there. The code that answers for this
+//! host then builds the answer from what was found there:
 //!
 //! - **Files** are copied into a [`Mirror`], a folder that stands for the other host's `/`. The tools on files work on it as
-//!   they would there, and say of it what they would say there. Whoever copied them writes back what has changed.
-//! - **Commands** are told of by a [`Job`] and a record of their output ([`copy_output`]).
+//!   they would there, and answer as they would there. The code that copied the files writes changed ones back.
+//! - **Commands** are described by a [`Job`] and a record of their output ([`copy_output`]).
 //!
 //! ```
 //! use std::sync::Arc;
@@ -71,7 +71,7 @@ pub mod write_file {
     pub use crate::files::write::{Args, Written, define};
 }
 
-/// What a fleet copies files with: what both ends of a copy know.
+/// The types for copying files in a fleet that both ends of a copy know.
 pub mod copy {
     pub use crate::files::copy::{Entry, Kind, MOST_ENTRIES, PART_BYTES, is_same_stamp};
 }

@@ -1,10 +1,10 @@
-//! What `fuzz/` feeds with any input. It is no part of the API.
+//! The functions that `fuzz/` calls with any input. They are no part of the API.
 
 use lmcp_outbound::Url;
 
 use crate::web::html::{Style, readable, strip};
 
-/// A page in all the ways it is shown, each as at most so many bytes.
+/// Returns a page in all forms in which it is shown, each as at most so many bytes.
 pub fn readable_texts(html: &str, limit: usize) -> Vec<String> {
     let Ok(base) = Url::parse("http://example.org/a/") else {
         return Vec::new();

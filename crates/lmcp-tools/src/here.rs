@@ -1,4 +1,4 @@
-//! Which folder the relative paths of a call begin in: that of its session, where there is one that the tools may use.
+//! The folder in which the relative paths of a call begin: that of its session, if the tools may use it.
 
 use std::path::{Path, PathBuf};
 
@@ -9,18 +9,18 @@ use crate::{
     roots::{StandIn, expand_home, own_home},
 };
 
-/// Where relative paths begin, and who may use what is made there. The default is the first root, or where the server was
-/// started, and the umask of the server alone.
+/// The folder in which relative paths begin, and the umask for new files. The default is the first root, or the folder in
+/// which the server was started, and the umask of the server alone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Here {
     folder: Option<PathBuf>,
-    /// Of another host, where a folder stands for one; else `~` is the home of the server's user.
+    /// The home on another host, if a folder stands for that host. `None`: `~` is the home of the server's user.
     home: Option<PathBuf>,
     umask: u32,
 }
 
 impl Here {
-    /// The path, from here. `~` is the home.
+    /// Joins a path to the folder. `~` is the home.
     pub(crate) fn join(&self, path: &str) -> PathBuf {
         let home = self.home.clone().or_else(own_home);
         let path = expand_home(path, home.as_deref());
@@ -30,7 +30,7 @@ impl Here {
         }
     }
 
-    /// For absolute paths of a call.
+    /// Returns the value for absolute paths of a call.
     pub(crate) fn anywhere(cx: &Cx) -> Self {
         Self {
             folder: None,
@@ -39,17 +39,19 @@ impl Here {
         }
     }
 
-    /// What the umask of the session takes from the modes of new files. That of the server counts as well.
+    /// Returns the bits that the umask of the session takes from the modes of new files. The umask of the server counts as
+    /// well.
     pub(crate) fn umask(&self) -> u32 {
         self.umask
     }
 }
 
 impl Host {
-    /// Where these paths of a call begin. A client may be asked for it, and is not where all of them are absolute.
+    /// Returns where these paths of a call begin. The client may be asked for its folders, but not if all paths are
+    /// absolute.
     ///
     /// # Errors
-    /// A path is longer than the kernel takes. Errors and results repeat paths, so nothing else is done with one.
+    /// A path is longer than the kernel takes. Errors and results repeat paths, so such a path is refused at once.
     pub(crate) async fn here<'a>(
         &self,
         cx: &Cx,
@@ -77,7 +79,7 @@ impl Host {
         })
     }
 
-    /// The folder that a call works in which names none.
+    /// Returns the folder for a call that names none.
     pub(crate) async fn folder(&self, cx: &Cx) -> ToolResult<PathBuf> {
         let Some(folder) = self.here(cx, ["."]).await?.folder else {
             return self.own_folder();
@@ -92,7 +94,8 @@ impl Host {
         Err(ToolError::new(words).hint("name the folder, in `cwd`, or make it again"))
     }
 
-    /// The folder that relative paths of a caller begin in, as far as that is known before a client was asked for its roots.
+    /// Returns the folder in which relative paths of a caller begin, as far as that is known before the client was asked for
+    /// its roots.
     pub(crate) fn known_folder(&self, caller: &Caller) -> ToolResult<PathBuf> {
         match caller.folder().filter(|folder| self.may_work_in(folder)) {
             Some(folder) => Ok(folder.to_owned()),
@@ -100,7 +103,7 @@ impl Host {
         }
     }
 
-    /// The first root, or where the server was started.
+    /// Returns the first root, or the folder in which the server was started.
     fn own_folder(&self) -> ToolResult<PathBuf> {
         let first = self.roots.paths().next().map(Path::to_owned);
         let folder = first.map_or_else(std::env::current_dir, Ok);
@@ -108,7 +111,7 @@ impl Host {
             .map_err(|err| ToolError::new("the server has no working folder any more").source(err))
     }
 
-    /// Does it lie in a root, if there are roots? The kernel says.
+    /// Returns whether a folder lies in a root, if there are roots. The kernel decides.
     fn may_work_in(&self, folder: &Path) -> bool {
         if self.roots.paths().next().is_none() {
             return true;

@@ -1,21 +1,22 @@
-//! Pictures that clients can show, told by their bytes alone.
+//! Pictures that clients can show, recognized by their bytes alone.
 //!
-//! A client that is handed what its model cannot take may fail at every request from then on, for it stands in the
-//! conversation. So a picture is whole, of a common size, and short enough; nothing is decoded to find out.
+//! If a client gets a picture that its model cannot take, every later request may fail, because the picture stays
+//! in the conversation. So a picture must be whole, of a known format, and small enough in pixels and bytes. This
+//! is checked without decoding it.
 
 pub(crate) mod shrink;
 
-/// Base64 of this is 5 MiB, the most that models take.
+/// The most bytes of a picture. In base64 they are 5 MiB, the most that models take.
 pub(crate) const MOST_BYTES: usize = 3_932_160;
 
-/// Do the bytes begin like a picture? Whether they are one, [`check`] tells.
+/// Returns whether the bytes begin like a picture. [`check`] tells whether they are one.
 pub(crate) fn begins(head: &[u8]) -> bool {
-    // Two formats begin with letters, as a text about them may; but a text has no zeros.
+    // Two formats begin with letters, and a text about them may begin so, too; but a text has no zeros.
     let is_text = head.first().is_some_and(u8::is_ascii) && !head.contains(&0);
     Format::of(head).is_some() && !is_text
 }
 
-/// What a picture is, in words: type, size, and dimensions if its beginning tells.
+/// Describes a picture in words: type, size, and dimensions if its beginning has them.
 pub(crate) fn describe(head: &[u8], size: u64) -> String {
     let format = Format::of(head);
     let name = format.map_or("no picture", Format::mime_type);
@@ -25,16 +26,16 @@ pub(crate) fn describe(head: &[u8], size: u64) -> String {
     }
 }
 
-/// Is it a picture of so many bytes that would be shown, were it smaller?
+/// Returns whether a picture of so many bytes is too large to be shown as it is.
 pub(crate) fn is_too_large(head: &[u8], size: u64) -> bool {
     let sides = Format::of(head).and_then(|format| format.dimensions(head));
     sides.is_some_and(|(width, height)| width.max(height) > MOST_SIDE) || size > MOST_BYTES as u64
 }
 
-/// The MIME type of a picture that can be shown.
+/// Returns the MIME type of a picture that can be shown.
 ///
 /// # Errors
-/// In words, what is in the way.
+/// The reason why it cannot be shown, in words.
 pub(crate) fn check(bytes: &[u8]) -> Result<&'static str, String> {
     let format = Format::of(bytes).ok_or("it does not begin like a picture")?;
     let (width, height) = format
@@ -85,7 +86,7 @@ impl Format {
         }
     }
 
-    /// Width and height, if the header is there.
+    /// Returns width and height, if the header is there.
     fn dimensions(self, bytes: &[u8]) -> Option<(u32, u32)> {
         match self {
             Self::Png if bytes.get(12..16)? == b"IHDR" => {
@@ -101,7 +102,7 @@ impl Format {
         }
     }
 
-    /// Is the end there, too?
+    /// Returns whether the end of the picture is there, too.
     fn is_whole(self, bytes: &[u8]) -> Option<bool> {
         match self {
             Self::Png => png_is_whole(bytes),
@@ -118,7 +119,8 @@ impl Format {
     }
 }
 
-/// Chunks of length, name, data and checksum, pixels among them, up to the one that ends it.
+/// Returns whether a PNG is whole: chunks of length, name, data and checksum, with pixels among them, up to the
+/// last chunk.
 fn png_is_whole(bytes: &[u8]) -> Option<bool> {
     let (mut at, mut has_pixels) = (8, false);
     loop {
@@ -132,7 +134,7 @@ fn png_is_whole(bytes: &[u8]) -> Option<bool> {
     }
 }
 
-/// Where the segment begins that tells the dimensions. Others of any length come before it.
+/// Returns where the segment with the dimensions begins. Other segments of any length come before it.
 fn jpeg_frame(bytes: &[u8]) -> Option<usize> {
     let mut at = 2;
     loop {
@@ -140,7 +142,7 @@ fn jpeg_frame(bytes: &[u8]) -> Option<usize> {
             [0xff, 0xff] => at += 1,
             [0xff, 0x01 | 0xd0..=0xd7] => at += 2,
             [0xff, 0xc0..=0xc3 | 0xc5..=0xc7 | 0xc9..=0xcb | 0xcd..=0xcf] => return Some(at),
-            // The pixels begin, or it ends.
+            // The pixels begin, or the picture ends.
             [0xff, 0xd9 | 0xda] => return None,
             [0xff, _] => at += 2 + usize::try_from(big(bytes.get(at + 2..at + 4)?)).ok()?,
             _ => return None,
@@ -148,7 +150,7 @@ fn jpeg_frame(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// One whole picture is enough: what comes behind it moves.
+/// Returns whether a GIF has one whole picture. That is enough: the pictures after it are an animation.
 fn gif_has_picture(bytes: &[u8]) -> Option<bool> {
     let mut at = 13 + color_table(*bytes.get(10)?);
     loop {
@@ -163,7 +165,7 @@ fn gif_has_picture(bytes: &[u8]) -> Option<bool> {
     }
 }
 
-/// The length of the colours that these flags announce.
+/// Returns the length of the colour table that these flags announce.
 fn color_table(flags: u8) -> usize {
     match flags & 0x80 {
         0 => 0,
@@ -171,7 +173,7 @@ fn color_table(flags: u8) -> usize {
     }
 }
 
-/// Blocks that begin with their length end with an empty one.
+/// Returns the position after a sequence of blocks. Each begins with its length, and the last one is empty.
 fn behind_blocks(bytes: &[u8], mut at: usize) -> Option<usize> {
     loop {
         match usize::from(*bytes.get(at)?) {
@@ -199,21 +201,21 @@ fn webp_dimensions(bytes: &[u8]) -> Option<(u32, u32)> {
     }
 }
 
-/// A number whose first byte counts most.
+/// Reads a number whose first byte counts most.
 fn big(bytes: &[u8]) -> u32 {
     bytes
         .iter()
         .fold(0, |number, byte| number << 8 | u32::from(*byte))
 }
 
-/// A number whose last byte counts most.
+/// Reads a number whose last byte counts most.
 fn little(bytes: &[u8]) -> u32 {
     bytes
         .iter()
         .rfold(0, |number, byte| number << 8 | u32::from(*byte))
 }
 
-/// Models refuse larger ones.
+/// The most pixels of a side: models refuse larger pictures.
 const MOST_SIDE: u32 = 8000;
 
 #[cfg(test)]
@@ -273,7 +275,7 @@ mod tests {
             }
             assert!(check(&whole[..whole.len() - 1]).is_err());
         }
-        // The last byte of it says only that nothing follows.
+        // The last byte only says that nothing follows.
         for length in 0..GIF.len() - 1 {
             assert!(check(&GIF[..length]).is_err(), "{length}");
         }

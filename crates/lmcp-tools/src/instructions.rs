@@ -1,4 +1,5 @@
-//! What a model is told of a server before its first call: where it is, what it may touch, and what is special.
+//! The words that a model gets about a server before its first call: which host it is, what it may touch, and
+//! what is special.
 
 use std::path::Path;
 
@@ -7,7 +8,7 @@ use lmcp_core::Caller;
 use crate::Host;
 
 impl Host {
-    /// Three lines: the host and its folder, what the tools may touch, what is special about them.
+    /// Returns three lines: the host and its folder, what the tools may touch, and what is special about them.
     pub(crate) fn instructions(&self, caller: &Caller) -> String {
         let mut lines = vec![self.place(caller), self.reach()];
         let writes = !self.settings.read_only;
@@ -29,7 +30,7 @@ impl Host {
         let machine = names.machine().to_string_lossy();
         let system = names.sysname().to_string_lossy();
         let folder = self.known_folder(caller);
-        // Which folders the client names is asked when a call needs to know.
+        // The folders of the client are asked for when a call needs them.
         let folder = folder.map_or_else(
             |_| String::new(),
             |folder| {
@@ -44,7 +45,7 @@ impl Host {
         format!("Tools of the host {name} ({system} {machine}){folder}{shell}.")
     }
 
-    /// The shell's name, without its folder.
+    /// Returns the shell's name, without its folder.
     fn shell(&self) -> String {
         let path = self.shell_path();
         let name = Path::new(&path).file_name();

@@ -1,21 +1,21 @@
 //! Ready-made tools that let an agent work on a host, on the public API of the engine only.
 //!
-//! | module | what lives there |
+//! | module | content |
 //! |---|---|
-//! | [`settings`] | what the operator decides; nothing a tool can change |
-//! | `roots` | where the file tools may go, by the kernel's own resolution |
-//! | `here` | which folder relative paths of a call begin in |
-//! | `page_cache` | which files can be read without waiting |
+//! | [`settings`] | the operator's decisions, which no tool can change |
+//! | `roots` | the folders that the file tools may use, as the kernel resolves them |
+//! | `here` | the folder in which relative paths of a call begin |
+//! | `page_cache` | finds files that can be read without waiting |
 //! | `room` | how much fits into one result |
-//! | `answer` | what a tool returns: a structured value, a short text, more content |
+//! | `answer` | the result of a tool: a structured value, a short text, more content |
 //! | `files` | `read_file`, `write_file`, `edit_file`, `file_history`, `list_dir`, `search_files`; `copy` for fleets |
-//! | `process` | `shell`, `shell_bg`, `jobs` and their kind |
+//! | `process` | `shell`, `shell_bg`, `jobs` and the other tools on jobs |
 //! | `web` | `fetch`, `web_search` |
-//! | `image` | which pictures clients can show |
+//! | `image` | checks which pictures clients can show |
 //! | `host` | `systeminfo` |
 //! | `schemas` | the schemas of all tools, as text |
-//! | [`elsewhere`] | the same tools for another host: their definitions, and what they say of what happened there |
-//! | `instructions` | what a model is told before its first call |
+//! | [`elsewhere`] | the same tools for another host: their definitions, and their answers about what happened there |
+//! | `instructions` | the words that a model gets before its first call |
 
 mod answer;
 mod blocking;
@@ -23,6 +23,7 @@ pub mod elsewhere;
 mod files;
 #[doc(hidden)]
 pub mod fuzz;
+mod giving_way;
 mod here;
 mod host;
 mod image;
@@ -64,7 +65,7 @@ use process::{
 };
 use roots::{HardLinks, Roots};
 
-/// What the tools are called, those among them that settings may leave out.
+/// The names of the tools, including those that settings may leave out.
 pub const NAMES: [&str; 15] = [
     "edit_file",
     "fetch",
@@ -89,47 +90,47 @@ pub struct HostTools {
     host: Arc<Host>,
 }
 
-/// What the tools share.
+/// The state that the tools share.
 #[derive(Debug)]
 pub(crate) struct Host {
     pub(crate) settings: Settings,
     pub(crate) roots: Roots,
-    /// What all of that lets tools and commands do.
+    /// The rights that the settings and roots give to tools and commands.
     rights: Rights,
     pub(crate) locks: Locks,
-    /// None without a folder to keep it in, and where nothing may be changed.
+    /// `None` without a folder to keep it in, and where nothing may be changed.
     pub(crate) history: Option<History>,
     pub(crate) web: web::State,
-    /// None without a helper program, and where nothing may be changed.
+    /// `None` without a helper program, and where nothing may be changed.
     commands: Option<Commands>,
 }
 
 impl HostTools {
-    /// Checks the settings, and opens what they name.
+    /// Checks the settings, and opens the folders that they name.
     ///
     /// # Errors
-    /// A root cannot be opened, or this kernel cannot enforce what was asked for.
+    /// A root cannot be opened, or this kernel cannot enforce a setting.
     pub fn new(settings: Settings) -> Result<Self, Error> {
         let host = Arc::new(Host::new(settings)?);
         Ok(Self { host })
     }
 
-    /// Folders of PATH that commands cannot run anything from, because they are outside of the roots and of what commands
-    /// may also read. For a word to the operator.
+    /// Returns the folders of PATH from which commands cannot run anything, because they are outside of the roots and of the
+    /// folders that commands may also read. Meant for a hint to the operator.
     pub fn path_outside(&self) -> Vec<PathBuf> {
         let runs = self.host.commands.is_some();
         let fence = self.host.rights.fence().filter(|_| runs);
         fence.map(reach::path_outside).unwrap_or_default()
     }
 
-    /// Three lines for [`Server::instructions_for`]: where this is and where the caller works, what the tools may touch, what
-    /// is special about them.
+    /// Returns three lines for [`Server::instructions_for`]: the host and the caller's folder, what the tools may touch, and
+    /// what is special about them.
     pub fn instructions(&self) -> impl Fn(&Caller) -> String + Send + Sync + use<> {
         let host = Arc::clone(&self.host);
         move |caller| host.instructions(caller)
     }
 
-    /// The server, with these tools.
+    /// Adds these tools to a server.
     pub fn add_to(self, server: Server) -> Server {
         let (writes, runs) = (!self.host.settings.read_only, self.host.commands.is_some());
         let (admit, admit_local) = checks(self.host.rights.clone());
@@ -165,12 +166,13 @@ impl HostTools {
     }
 }
 
-/// The definitions of all tools, as a host without restrictions lists them: for a program that offers the tools of other hosts.
+/// Returns the definitions of all tools, as a host without restrictions lists them: for a program that offers the tools of
+/// other hosts.
 pub fn definitions() -> Vec<lmcp_wire::Tool> {
     all_tools().iter().map(Tool::definition).collect()
 }
 
-/// All tools that a host without restrictions lists.
+/// Returns all tools that a host without restrictions lists.
 fn all_tools() -> [Tool<Host>; NAMES.len()] {
     [
         files::edit::tool(),
@@ -191,20 +193,20 @@ fn all_tools() -> [Tool<Host>; NAMES.len()] {
     ]
 }
 
-/// The folder of the system, if there is one, in which commands behind every fence can read what is at this path. No secret
-/// belongs there. The path must have no links in it.
+/// Returns the folder of the system, if there is one, that contains this path and that commands behind every fence can read.
+/// No secret belongs there. The path must have no links in it.
 pub fn readable_by_all_commands(real: &Path) -> Option<&'static Path> {
     process::fence::lets_all_read(real)
 }
 
-/// Terms on which no process is served that a confined command started: a service that may do more than the command would
-/// be its way past the fence.
+/// Returns terms that refuse every process that a confined command started: a service that may do more than the command
+/// would be its way past the fence.
 pub fn outside_of_fences(terms: Terms) -> Terms {
     let (admit, admit_local) = checks(Rights::default());
     terms.admit_peers(admit).admit_local_peers(admit_local)
 }
 
-/// Refuse processes that may do less than a server with these rights: on unix sockets, and on loopback.
+/// Returns checks that refuse processes with fewer rights than these: on unix sockets, and on loopback.
 fn checks(
     rights: Rights,
 ) -> (
@@ -246,7 +248,7 @@ impl Host {
         commands.ok_or_else(|| ToolError::new("this server runs no commands"))
     }
 
-    /// What the operator decided about files with several names.
+    /// Returns the operator's decision about files with several names.
     pub(crate) fn hard_links(&self) -> HardLinks {
         if self.settings.allow_hard_links {
             HardLinks::Allow

@@ -1,7 +1,8 @@
 //! Memory of the server's budget for work on another thread.
 //!
-//! A step that is about to hold something large says so, and goes on if there is room. If there is none it ends, and is
-//! run once more when others have given some back: nobody waits for memory on a thread that others wait for.
+//! A step that is about to hold something large asks for memory, and goes on if there is room. If there is none, the
+//! step ends, and is run once more when others have released some: no step waits for memory on a thread that others
+//! wait for.
 
 use std::sync::Arc;
 
@@ -9,18 +10,18 @@ use lmcp_core::{Cx, Reservation, ToolError, ToolResult};
 
 use crate::blocking::blocking;
 
-/// What is set aside for one call. All of it is given back when this is dropped.
+/// The memory that is reserved for one call. Dropping this releases all of it.
 pub(crate) struct Memory {
     cx: Cx,
     held: Option<Reservation>,
-    /// What the step asked for, all together.
+    /// The bytes that the step asked for, all together.
     wanted: usize,
-    /// There was no room, and there may be some later.
+    /// Whether there was no room, but may be some later.
     is_short: bool,
     is_refused: bool,
 }
 
-/// Up to this nothing is set aside: it is less than what a thread or a connection costs.
+/// Up to this many bytes nothing is reserved: a thread or a connection costs more.
 const SMALL: usize = 256 * 1024;
 
 impl Memory {
@@ -34,7 +35,7 @@ impl Memory {
         }
     }
 
-    /// Sets so many bytes more aside.
+    /// Reserves so many bytes more.
     ///
     /// # Errors
     /// There is no room for them: the step must end.
@@ -54,7 +55,7 @@ impl Memory {
         };
         let wanted = self.wanted;
         reserved.map_err(|mut no_room| {
-            // Whoever reads it asks what the whole call takes, and not what its last step does.
+            // The error names the memory of the whole call, not of its last step alone.
             no_room.wanted = wanted;
             self.is_short = no_room.retriable;
             self.is_refused = true;
@@ -62,7 +63,7 @@ impl Memory {
         })
     }
 
-    /// Sees to it that so many bytes are set aside in all.
+    /// Makes sure that so many bytes are reserved in all.
     ///
     /// # Errors
     /// As for [`Memory::need`].
@@ -70,33 +71,34 @@ impl Memory {
         self.need(bytes.saturating_sub(self.wanted))
     }
 
-    /// What was asked for so far.
+    /// Returns how many bytes were asked for so far.
     pub(crate) fn wanted(&self) -> usize {
         self.wanted
     }
 
-    /// Begins a step anew that had asked for so much before it. What is set aside already stays so.
+    /// Begins a step anew. `wanted` is how much was asked for before the step. Memory that is already reserved stays
+    /// so.
     pub(crate) fn begin_again(&mut self, wanted: usize) {
         self.wanted = wanted;
         self.is_refused = false;
     }
 
-    /// Was something refused, now or for good?
+    /// Returns whether a request was refused, now or for good.
     pub(crate) fn is_refused(&self) -> bool {
         self.is_refused
     }
 
-    /// Was there no room for what was asked for last? Then nothing that is made of the step's result counts.
+    /// Returns whether there was no room for the last request. Then the result of the step does not count.
     pub(crate) fn is_short(&self) -> bool {
         self.is_short
     }
 }
 
-/// Runs a step on another thread that says what it needs, and changes nothing before it has said all. It is run again,
-/// from its beginning, where it ended for want of memory.
+/// Runs a step on another thread. The step asks for the memory that it needs, and changes nothing before it has asked
+/// for all of it. If the step ended for want of memory, it is run again from its beginning.
 ///
 /// # Errors
-/// Those of the step; or there is no room, and the client is told whether to try again.
+/// The errors of the step; or there is no room, and the client is told whether to try again.
 pub(crate) async fn blocking_within<T: Send + 'static>(
     cx: &Cx,
     step: impl Fn(&mut Memory) -> ToolResult<T> + Send + Sync + 'static,
@@ -114,7 +116,8 @@ pub(crate) async fn blocking_within<T: Send + 'static>(
             return result;
         }
         let wanted = used.wanted;
-        // Two that each hold a part and wait for the rest would wait for each other.
+        // The memory is released first: two calls that each hold a part and wait for the rest would wait for each
+        // other.
         drop(used);
         memory = Memory::of(cx);
         memory.held = Some(cx.reserve(wanted).await?);

@@ -1,5 +1,5 @@
-//! Can a file be read without waiting for a disk or a network? Then reading it at once costs less than handing the
-//! work to another thread.
+//! Finds out whether a file can be read without waiting for a disk or a network. Reading such a file at once costs less
+//! than handing the work to another thread.
 
 use std::{io::IoSliceMut, os::fd::OwnedFd};
 
@@ -10,12 +10,12 @@ use rustix::{
 
 use crate::{here::Here, image, roots::Roots};
 
-/// Files up to this size are read where the call is served.
+/// The largest file that is read on the thread that serves the call.
 pub(crate) const SMALL_BYTES: u64 = 32 << 10;
 
 impl Roots {
-    /// Is this a small file, all of which the kernel has in memory? A "no" is always right. A picture that would have to be
-    /// scaled down is not small: a few bytes can stand for millions of pixels.
+    /// Returns whether this is a small file, all of which the kernel has in memory. A "no" is always right. A picture that
+    /// would have to be scaled down is not small: a few bytes can stand for millions of pixels.
     pub(crate) fn is_at_hand(&self, here: &Here, path: &str) -> bool {
         self.hold_in_memory(here, path).unwrap_or(false)
     }
@@ -24,7 +24,7 @@ impl Roots {
         let Some((base, below, beneath)) = self.unresolved(here, path) else {
             return Ok(false);
         };
-        // Fails with EAGAIN where a name would have to be looked up anywhere but in memory.
+        // This fails with EAGAIN if the kernel does not have a name in memory.
         let open = |flags| -> Result<OwnedFd, Errno> {
             let resolve = beneath | ResolveFlags::CACHED;
             rustix::fs::openat2(base.unwrap_or(CWD), &below, flags, Mode::empty(), resolve)
@@ -33,7 +33,7 @@ impl Roots {
         let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
         let stat = rustix::fs::statx(&found, "", flags, StatxFlags::BASIC_STATS)?;
         let is_file = FileType::from_raw_mode(stat.stx_mode.into()) == FileType::RegularFile;
-        // Major 0: no block device below it. A network, perhaps, where the open alone may take for ever.
+        // Major 0 means that there is no block device below: perhaps a network, where the open alone may take for ever.
         if !is_file || stat.stx_size > SMALL_BYTES || stat.stx_dev_major == 0 {
             return Ok(false);
         }
@@ -55,7 +55,7 @@ mod tests {
 
     use super::*;
 
-    /// Where files lie on a block device, so that the answer may be yes.
+    /// Returns whether a path lies on a block device, so that the answer may be yes.
     fn is_on_a_device(path: &Path) -> bool {
         rustix::fs::stat(path).is_ok_and(|stat| rustix::fs::major(stat.st_dev) != 0)
     }

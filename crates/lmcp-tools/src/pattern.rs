@@ -1,16 +1,17 @@
-//! Regular expressions of callers: how long they may be, and the memory that they take while they are read.
+//! Regular expressions of callers: how long they may be, and how much memory parsing them takes.
 
 use lmcp_core::{ToolError, ToolResult};
 
-/// Bytes of a regular expression. Reading it takes many times as much.
+/// The most bytes of a regular expression. Parsing it takes many times as much memory.
 pub(crate) const MOST_BYTES: usize = 4096;
-/// What one byte of it can become while it is read: the two of `\\w` stand for the letters of all alphabets.
+/// The memory that one byte can take while it is parsed: the two of `\\w` stand for the letters of all
+/// alphabets.
 const READ_BYTES: usize = 8192;
 
-/// The memory that reading a regular expression takes at most.
+/// Returns the memory that parsing a regular expression takes at most.
 ///
 /// # Errors
-/// It is too long.
+/// The expression is too long.
 pub(crate) fn weight(pattern: &str) -> ToolResult<usize> {
     if pattern.len() > MOST_BYTES {
         let words = format!(

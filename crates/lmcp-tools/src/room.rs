@@ -1,20 +1,20 @@
-//! What fits into one result, of what the engine knows of each client (`Cx::presentation`).
+//! The room in one result, from what the engine knows of each client (`Cx::presentation`).
 
 use lmcp_core::{Cx, Presentation};
 
-/// What fits into one result.
+/// The room in one result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Room {
-    /// Bytes of payload: file contents, output, matches. As JSON writes them, quotes and escapes counted.
+    /// Bytes of payload: file contents, output, matches. Counted as in JSON, with quotes and escapes.
     pub(crate) bytes: usize,
     /// Lines of payload.
     pub(crate) lines: usize,
-    /// Does the payload also belong into `structuredContent`? It always stands in the text.
+    /// Whether the payload also belongs into `structuredContent`. It is always in the text.
     pub(crate) in_structured: bool,
 }
 
 impl Room {
-    /// For tests.
+    /// A room for tests.
     #[cfg(test)]
     pub(crate) const UNKNOWN: Self = Self {
         bytes: 24 * 1024,
@@ -22,7 +22,7 @@ impl Room {
         in_structured: true,
     };
 
-    /// The room in the client that sent this request.
+    /// Returns the room in the client that sent this request.
     pub(crate) fn of(cx: &Cx) -> Self {
         let Presentation {
             bytes,
@@ -37,12 +37,13 @@ impl Room {
         }
     }
 
-    /// The payload for `structuredContent`, if it belongs there.
+    /// Returns the payload for `structuredContent`, if it belongs there.
     pub(crate) fn structured_copy(&self, payload: &str) -> Option<String> {
         self.in_structured.then(|| payload.to_owned())
     }
 
-    /// How many bytes at the beginning of a text fit: whole characters, and whole lines unless the first is too long.
+    /// Returns how many bytes at the beginning of a text fit: whole characters, and whole lines unless the first is
+    /// too long.
     pub(crate) fn fit(&self, text: &str) -> usize {
         let (mut cost, mut lines, mut line_end) = (0, 0, 0);
         for (at, character) in text.char_indices() {
@@ -58,7 +59,7 @@ impl Room {
         text.len()
     }
 
-    /// This room, divided.
+    /// Returns a part of this room.
     pub(crate) fn share(&self, parts: usize) -> Self {
         let parts = parts.max(1);
         Self {
@@ -69,13 +70,18 @@ impl Room {
     }
 }
 
-/// How many bytes a character takes in a JSON string.
+/// Returns how many bytes a character takes in a JSON string.
 pub(crate) fn json_length(character: char) -> usize {
     match character {
         '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
         '\0'..='\u{1f}' => 6,
         _ => character.len_utf8(),
     }
+}
+
+/// Returns how many bytes a text takes in a JSON string.
+pub(crate) fn json_length_of(text: &str) -> usize {
+    text.chars().map(json_length).sum()
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! Where the file tools may go.
+//! The folders that the file tools may use.
 //!
 //! A path is never compared as a string to decide anything: the kernel resolves it below the root's open directory
-//! (`openat2`, `RESOLVE_BENEATH`), and what is then done is done to what it found. `..`, links and `/proc` cannot lead
-//! out, and neither can somebody who swaps them meanwhile.
+//! (`openat2`, `RESOLVE_BENEATH`), and all later steps use the file that it found. `..`, links and `/proc` cannot lead out,
+//! not even if somebody swaps them meanwhile.
 
 use std::{
     ffi::OsString,
@@ -23,42 +23,42 @@ use crate::here::Here;
 #[derive(Debug)]
 pub(crate) struct Roots {
     roots: Vec<Root>,
-    /// Set if the one root is a folder that stands for another host.
+    /// The other host, if the one root is a folder that stands for it.
     stand_in: Option<StandIn>,
 }
 
 /// A folder that stands for the whole file system of another host.
 #[derive(Debug)]
 pub(crate) struct StandIn {
-    /// Where relative paths begin there.
+    /// The folder on that host in which relative paths begin.
     pub(crate) start: PathBuf,
-    /// What `~` is there.
+    /// The home on that host, for `~`.
     pub(crate) home: PathBuf,
 }
 
 #[derive(Debug)]
 struct Root {
-    /// As the operator wrote it, made absolute, and what that is without links: a path may begin with either.
+    /// The path as the operator wrote it, made absolute, and the same path without links: a path may begin with either.
     names: [PathBuf; 2],
     dir: OwnedFd,
 }
 
-/// Something that a path names, and how it may be reached.
+/// A file or folder that a path names, and how it may be reached.
 #[derive(Debug, Clone)]
 pub(crate) struct Place<'a> {
     roots: &'a Roots,
-    /// The one it is below.
+    /// The root that the place is below.
     root: Option<&'a Root>,
-    /// Below the root; or the path itself where there are no roots.
+    /// The path below the root; or the path itself if there are no roots.
     below: PathBuf,
-    /// As people know it.
+    /// The path for people.
     shown: PathBuf,
-    /// What is taken from the mode of a new file, beside the umask of the server.
+    /// The bits that are taken from the mode of a new file, beside the umask of the server.
     umask: u32,
 }
 
 impl Roots {
-    /// Opens the roots. None at all means the whole file system.
+    /// Opens the roots. No roots mean the whole file system.
     pub(crate) fn open(paths: &[PathBuf]) -> Result<Self, Error> {
         let roots = paths
             .iter()
@@ -70,7 +70,7 @@ impl Roots {
         })
     }
 
-    /// A folder that stands for `/` of another host: what is below it is shown as it is called there.
+    /// Opens a folder that stands for `/` of another host: files below it are shown with their paths on that host.
     pub(crate) fn standing_in(folder: &Path, host: StandIn) -> Result<Self, Error> {
         let mut root = Root::open(folder)?;
         root.names = ["/".into(), "/".into()];
@@ -80,18 +80,18 @@ impl Roots {
         })
     }
 
-    /// The other host, if this stands for one.
+    /// Returns the other host, if a folder stands for one.
     pub(crate) fn stand_in(&self) -> Option<&StandIn> {
         self.stand_in.as_ref()
     }
 
-    /// The roots' own paths, without links.
+    /// Returns the roots' own paths, without links.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
         self.roots.iter().map(|root| root.names[1].as_path())
     }
 
-    /// Where a path leads. Relative ones begin here, and else at the first root, or where the server was started; `~` is the
-    /// home.
+    /// Finds the place that a path names. Relative paths begin at `here`, else at the first root, or in the folder in which
+    /// the server was started; `~` is the home.
     ///
     /// # Errors
     /// The path is empty, or begins outside of every root.
@@ -118,7 +118,7 @@ impl Roots {
             .filter_map(|root| self.below(root, &path))
             .peekable();
         while let Some(place) = places.next() {
-            // A path may lead out of one root and still be below another that holds it.
+            // A path may lead out of one root and still be below another root, which contains the first.
             let is_last = places.peek().is_none();
             if is_last || place.open(OFlags::PATH, Mode::empty()).err() != Some(Errno::XDEV) {
                 let umask = here.umask();
@@ -132,8 +132,8 @@ impl Roots {
         .hint(self.advice()))
     }
 
-    /// Where a path begins, for a look that must not wait: the root, the path below it, and how to resolve that.
-    /// `None` where that alone would need the disk, as with several roots.
+    /// Returns where a path begins, for a look that must not wait: the root, the path below it, and how to resolve that
+    /// path. `None` if that alone would need the disk, as with several roots.
     pub(crate) fn unresolved(
         &self,
         here: &Here,
@@ -184,7 +184,7 @@ impl Root {
         };
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let dir = rustix::fs::open(path, flags, Mode::empty()).map_err(failed)?;
-        // Fails where the kernel does not know the call, and then no root may be trusted.
+        // This fails if the kernel does not know the call, and then no root can be trusted.
         rustix::fs::openat2(&dir, ".", flags, Mode::empty(), BENEATH).map_err(|err| {
             Error::io(
                 "this kernel cannot confine paths to a root (openat2)",
@@ -202,22 +202,22 @@ impl Root {
 }
 
 impl Place<'_> {
-    /// The mode to make something new here with, of which the umask of the server takes its part.
+    /// Returns the mode for a new file here. The umask of the server takes further bits from it.
     pub(crate) fn new_mode(&self, mode: u32) -> Mode {
         Mode::from_raw_mode(mode & !self.umask)
     }
 
-    /// The path as people know it, for messages.
+    /// Returns the path for people, for messages.
     pub(crate) fn shown(&self) -> &Path {
         &self.shown
     }
 
-    /// Is it below a root?
+    /// Returns whether the place is below a root.
     pub(crate) fn is_confined(&self) -> bool {
         self.root.is_some()
     }
 
-    /// How many folders it is below its root, by its name.
+    /// Returns how many folders the place is below its root, by its name.
     pub(crate) fn depth(&self) -> usize {
         let steps = self.below.components();
         steps.fold(0_usize, |depth, step| match step {
@@ -227,7 +227,7 @@ impl Place<'_> {
         })
     }
 
-    /// A name in this folder.
+    /// Returns the place of a name in this folder.
     pub(crate) fn join(&self, name: impl AsRef<Path>) -> Self {
         Self {
             below: self.below.join(&name),
@@ -236,7 +236,7 @@ impl Place<'_> {
         }
     }
 
-    /// Opens it, below its root whatever links say.
+    /// Opens the place, always below its root, whatever links say.
     pub(crate) fn open(&self, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
         let flags = flags | OFlags::CLOEXEC;
         match self.root {
@@ -247,13 +247,13 @@ impl Place<'_> {
         }
     }
 
-    /// Opens a regular file to read. Nothing else: a FIFO or a device could hold the reader for ever.
+    /// Opens a regular file to read, and nothing else: a FIFO or a device could hold the reader for ever.
     ///
     /// # Errors
-    /// In words for the model.
+    /// The reason, in words for the model.
     pub(crate) fn open_file(&self, hard_links: HardLinks) -> ToolResult<(File, Stat)> {
-        // Opening a device does something: a tape rewinds, a watchdog starts. So look first, and look again at what was
-        // opened, because it may be another thing by then.
+        // Opening a device has an effect: a tape rewinds, a watchdog starts. So the file is checked before it is opened, and
+        // again afterwards, because it may be another file by then.
         let stat = self.stat().map_err(|err| self.failed("read", err))?;
         self.expect_file(&stat, hard_links)?;
         // Without O_NONBLOCK the open itself would wait at a FIFO.
@@ -266,7 +266,7 @@ impl Place<'_> {
         Ok((File::from(fd), stat))
     }
 
-    /// What is known of it, without opening it to read. Links are followed, below its root.
+    /// Returns the state of the file, without opening it to read. Links are followed, below the root.
     pub(crate) fn stat(&self) -> Result<Stat, Errno> {
         match self.root {
             None => rustix::fs::statat(CWD, &self.below, AtFlags::empty()),
@@ -279,7 +279,8 @@ impl Place<'_> {
         self.open(OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())
     }
 
-    /// The folder that holds it, and its name there. `None` for a root itself, and for what ends in `..`.
+    /// Returns the folder that holds the place, and its name there. `None` for a root itself, and for a path that ends in
+    /// `..`.
     pub(crate) fn parent(&self) -> Option<(Self, OsString)> {
         let name = match self.below.components().next_back()? {
             Component::Normal(name) => name.to_owned(),
@@ -297,7 +298,7 @@ impl Place<'_> {
         Some((parent, name))
     }
 
-    /// Is what was opened a regular file, and one that this server may touch?
+    /// Checks that this is a regular file, and one that this server may touch.
     pub(crate) fn expect_file(&self, stat: &Stat, hard_links: HardLinks) -> ToolResult<()> {
         let shown = self.shown.display();
         let kind = FileType::from_raw_mode(stat.st_mode);
@@ -319,7 +320,7 @@ impl Place<'_> {
         Ok(())
     }
 
-    /// Why something could not be done, in words for the model.
+    /// Returns why something could not be done, in words for the model.
     pub(crate) fn failed(&self, what: &str, err: Errno) -> ToolError {
         let shown = self.shown.display();
         match err {
@@ -350,7 +351,7 @@ impl Place<'_> {
         }
     }
 
-    /// The nearest folder above it that exists.
+    /// Returns the nearest folder above the place that exists.
     fn nearest_folder(&self) -> Option<PathBuf> {
         let (mut above, _) = self.parent()?;
         while above.open_dir().is_err() {
@@ -359,20 +360,20 @@ impl Place<'_> {
         Some(above.shown)
     }
 
-    /// The root's directory.
+    /// Returns the root's directory.
     pub(crate) fn base(&self) -> BorrowedFd<'_> {
         self.root.map_or(CWD, |root| root.dir.as_fd())
     }
 }
 
-/// What to do with a file that has several names.
+/// Whether a file that has several names is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HardLinks {
     Allow,
     Refuse,
 }
 
-/// What a thing that is no regular file is called.
+/// Returns the words for a type of file.
 pub(crate) fn kind_name(kind: FileType) -> &'static str {
     match kind {
         FileType::RegularFile => "a file",
@@ -385,10 +386,10 @@ pub(crate) fn kind_name(kind: FileType) -> &'static str {
     }
 }
 
-/// Below the root, and through nothing that stands for an open file of some process.
+/// Paths are resolved below the root, and not through links that stand for an open file of some process.
 const BENEATH: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS);
 
-/// The kernel gives up with `EAGAIN` when something is renamed while it resolves `..`.
+/// Tries again: the kernel gives up with `EAGAIN` if something is renamed while it resolves `..`.
 fn retry<T>(mut attempt: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
     for _ in 0..64 {
         match attempt() {
@@ -399,12 +400,12 @@ fn retry<T>(mut attempt: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
     attempt()
 }
 
-/// The home of the server's user.
+/// Returns the home of the server's user.
 pub(crate) fn own_home() -> Option<PathBuf> {
     std::env::var_os("HOME").map(PathBuf::from)
 }
 
-/// The path, with the home for a `~` at its beginning.
+/// Returns the path, with the home for a `~` at its beginning.
 pub(crate) fn expand_home(path: &str, home: Option<&Path>) -> PathBuf {
     let Some(rest) = path
         .strip_prefix('~')

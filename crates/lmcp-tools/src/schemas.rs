@@ -1,8 +1,9 @@
 //! The schemas of the tools, as text in `schemas/`. Deriving them from types took most of the start of a server, and a third
 //! of its memory.
 //!
-//! A tool has three: the one that clients are shown, the exact one that arguments are checked against, and that of its result, which is
-//! empty for a tool without structured results. `UPDATE=1 cargo test -p lmcp-tools schemas` writes the files. A test fails while one of them is not what the types say.
+//! A tool has three schemas: the one that clients are shown, the exact one that arguments are checked against, and that of
+//! its result, which is empty for a tool without structured results. `UPDATE=1 cargo test -p lmcp-tools schemas` writes the
+//! files. A test fails while a file differs from the types.
 
 use lmcp_core::{
     Handler, Tool,
@@ -11,8 +12,8 @@ use lmcp_core::{
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
-/// A tool with the schemas that are written down for its name. In unit tests it has those of its types, which the files are
-/// compared with.
+/// Makes a tool with the schemas in the files for its name. In unit tests the tool has the schemas of its types, with which
+/// the files are compared.
 pub(crate) fn tool<S, H, A, R, Shape>(name: &'static str, handler: H) -> Tool<S, Undeclared>
 where
     S: Send + Sync + 'static,
@@ -29,7 +30,7 @@ where
 
 macro_rules! written {
     ($($name:literal)*) => {
-        /// The texts of a tool of this name.
+        /// Returns the texts of a tool of this name.
         #[cfg(not(test))]
         fn written(name: &str) -> lmcp_core::tool::SchemaTexts {
             match name {

@@ -1,4 +1,4 @@
-//! What the operator decides. No tool can change any of it.
+//! The operator's decisions. No tool can change any of them.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -10,7 +10,7 @@ pub use crate::web::{
     settings::{Backend, Search, Secret, Web},
 };
 
-/// What the tools may do, and with what. Start from [`Settings::default`] and change what you must.
+/// The settings of the tools. Start from [`Settings::default`] and change what you must.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Settings {

@@ -2,23 +2,23 @@
 
 use std::time::{Duration, SystemTime};
 
-/// Seconds since 1970.
+/// Returns the seconds since 1970.
 pub(crate) fn now() -> u64 {
     now_millis() / 1000
 }
 
-/// Milliseconds since 1970.
+/// Returns the milliseconds since 1970.
 pub(crate) fn now_millis() -> u64 {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     now.map_or(0, millis)
 }
 
-/// A time in whole milliseconds.
+/// Returns a time in whole milliseconds.
 pub(crate) fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// RFC 3339 in UTC; with a fraction where there is one.
+/// Returns a time as RFC 3339 in UTC, with a fraction if there is one.
 pub(crate) fn rfc3339(seconds: i64, nanos: u32) -> String {
     let (year, month, day) = civil_from_days(seconds.div_euclid(SECONDS_PER_DAY));
     let second = seconds.rem_euclid(SECONDS_PER_DAY);
@@ -30,9 +30,10 @@ pub(crate) fn rfc3339(seconds: i64, nanos: u32) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}{fraction}Z")
 }
 
-/// The date so many days after 1970-01-01. Years begin in March here, so that the leap day is the last.
+/// Returns the date so many days after 1970-01-01. Years begin in March here, so that the leap day is
+/// the last.
 fn civil_from_days(days: i64) -> (i64, i64, i64) {
-    // Counted from 0000-03-01, in eras of 400 years, which are all alike.
+    // Days are counted from 0000-03-01, in eras of 400 years, which are all alike.
     let days = days + 719_468;
     let era = days.div_euclid(146_097);
     let day_of_era = days.rem_euclid(146_097);

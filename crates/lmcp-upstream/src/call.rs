@@ -30,11 +30,36 @@ use crate::{
     state::{AtStart, Origin, Shared, question},
 };
 
-/// A call that the server has, or will have. Dropping it cancels.
+/// A call that the server has or will get. Dropping it cancels the call.
 pub(crate) struct Call {
     id: i64,
     slot: Arc<Slot>,
     shared: Arc<Shared>,
+}
+
+impl Call {
+    /// Makes a call.
+    ///
+    /// # Errors
+    /// There is no room for it, or the server that it is for is gone.
+    pub(crate) fn begin(
+        shared: &Arc<Shared>,
+        call: conversation::Call,
+        origin: Origin,
+    ) -> Result<Self, RpcError> {
+        let (id, shared) = (call.id, Arc::clone(shared));
+        let slot = shared.begin(call, origin)?;
+        Ok(Self { id, slot, shared })
+    }
+
+    /// The answer to a call that nobody is told about on the way.
+    pub(crate) async fn answered(&self) -> Result<Box<RawValue>, RpcError> {
+        loop {
+            if let Said::Done(result) = self.slot.next().await {
+                return result;
+            }
+        }
+    }
 }
 
 impl Drop for Call {
@@ -86,10 +111,10 @@ pub(crate) async fn answer(
     turn.rounds(&peer, call).await
 }
 
-/// Memory for the copy of a long request that is written for the server, once there is some.
+/// Waits for memory for the copy of a long request that is written for the server.
 ///
 /// # Errors
-/// There is none. The request was not sent.
+/// There is no memory. The request was not sent.
 async fn room_for_arguments(request: &Request) -> Result<Option<Reservation>, RpcError> {
     let bytes = request.message_bytes();
     if bytes <= CALL_BYTES {
@@ -102,7 +127,7 @@ async fn room_for_arguments(request: &Request) -> Result<Option<Reservation>, Rp
     reserved.map(Some).map_err(no_room)
 }
 
-/// A request and whom to tell how it goes.
+/// A request, with the channel that reports its progress.
 struct Turn {
     shared: Arc<Shared>,
     request: Request,
@@ -120,7 +145,7 @@ impl Turn {
         let id = shared.ids.next();
         let line = cross::line(request, peer, &shared.profile, id, answers);
         let mut call = conversation::Call::written(id, request.method(), line, peer);
-        // The line is memory of its caller until it is written.
+        // The line counts as memory of its caller until it is written.
         if let Some(counted) = counted {
             call.line = counted.hold(call.line);
         }
@@ -134,18 +159,16 @@ impl Turn {
             account: request.account(),
             start: request.extension::<AtStart>().copied(),
         };
-        let slot = shared.begin(call, origin)?;
-        let shared = Arc::clone(shared);
-        Ok(Call { id, slot, shared })
+        Call::begin(shared, call, origin)
     }
 
-    /// A call of a server that asks by its answer, for a caller that may have to be asked while it goes on.
+    /// Makes a call to a server that asks in its answer, for a caller that may have to be asked while the call runs.
     async fn rounds(self, peer: &conversation::Peer, mut call: Call) -> Result<Outcome, RpcError> {
         let mut has_listed = false;
         for _ in 0..ROUNDS {
             let result = match self.end(&call).await {
                 Ok(result) => result,
-                // The tool wants headers that nobody knew of: they are in its schema. It was not called.
+                // The tool wants headers that were not known: its schema names them. The tool was not called.
                 Err(error)
                     if error.code == error::HEADER_MISMATCH
                         && self.request.method() == request::TOOLS_CALL
@@ -174,7 +197,7 @@ impl Turn {
         Err(RpcError::internal(words))
     }
 
-    /// Checks the headers of a call, as the schema of its tool asks for them. The schemas are asked for if nobody has seen them.
+    /// Checks the headers of a call against the schema of its tool. Asks for the schemas if they are not known yet.
     async fn check_headers(&self, peer: &conversation::Peer) -> Result<(), RpcError> {
         let Some(mirrored) = &self.shared.mirrored else {
             return Ok(());
@@ -188,7 +211,7 @@ impl Turn {
         mirrored.check(&self.request)
     }
 
-    /// The end of a call. One that lists tools tells which headers are to be checked.
+    /// Learns from the end of a call: a list of tools says which headers must be checked.
     fn ended(&self, result: Result<Box<RawValue>, RpcError>) -> Result<Box<RawValue>, RpcError> {
         if let Ok(page) = &result
             && self.request.method() == request::TOOLS_LIST
@@ -198,7 +221,7 @@ impl Turn {
         result
     }
 
-    /// Has the link, and whoever checks headers, learn which arguments of which tools are repeated in them.
+    /// Lists the tools, so that the link and the check of headers learn which arguments are repeated in headers.
     async fn list_tools(&self, peer: &conversation::Peer) -> Result<(), RpcError> {
         let mut cursor = None;
         for _ in 0..TOOL_PAGES {
@@ -206,9 +229,7 @@ impl Turn {
             let (request, profile) = (&self.request, &self.shared.profile);
             let params = cross::beside(request, peer, profile, id, cursor.as_ref());
             let call = conversation::Call::new(id, request::TOOLS_LIST, &params, peer);
-            let slot = self.shared.begin(call, Origin::default())?;
-            let shared = Arc::clone(&self.shared);
-            let listing = Call { id, slot, shared };
+            let listing = Call::begin(&self.shared, call, Origin::default())?;
             let page = self.end(&listing).await?;
             self.shared.learn(&page);
             let page: Value = serde_json::from_str(page.get()).unwrap_or_default();
@@ -220,7 +241,7 @@ impl Turn {
         Ok(())
     }
 
-    /// How a call ends, where the server asks nothing on the way.
+    /// Waits for the end of a call. Questions of the server are dropped.
     async fn end(&self, call: &Call) -> Result<Box<RawValue>, RpcError> {
         loop {
             match call.slot.next().await {
@@ -231,7 +252,7 @@ impl Turn {
         }
     }
 
-    /// A call of a server that asks while it works.
+    /// Makes a call to a server that asks while it works.
     async fn follow(self, call: Call) -> Result<Outcome, RpcError> {
         loop {
             let question = match call.slot.next().await {
@@ -260,7 +281,7 @@ impl Turn {
         }
     }
 
-    /// How the caller is asked. Nobody is, where the server was told that nobody can be.
+    /// Returns how the caller is asked. If the server was told that nobody can be asked, nobody is.
     fn asks(&self) -> Asks {
         match self.shared.profile.asks_nobody() {
             true => Asks::Never,
@@ -268,7 +289,7 @@ impl Turn {
         }
     }
 
-    /// Can the caller be asked this? If not, the server is told.
+    /// Returns whether the caller can be asked this question. If not, the server is told.
     fn is_askable(&self, question: &Question) -> bool {
         let asked = InputRequest::read(&question.method, &question.params);
         let is_askable = asked.is_some_and(|asked| cross::can_be_asked(&self.request, &asked));
@@ -280,7 +301,7 @@ impl Turn {
         is_askable
     }
 
-    /// Asks while the call goes on, and hands the answer to the server.
+    /// Asks the caller while the call runs, and passes the answer to the server.
     async fn ask(&self, call: &Call, question: &Question) {
         let number = question.number;
         let asked = self.request.pass_on(&question.method, &question.params);
@@ -306,7 +327,7 @@ impl Turn {
         }
     }
 
-    /// Asks everything that a server of 2026-07-28 wants to know, one after the other.
+    /// Asks everything that a server of 2026-07-28 wants to know, one question after the other.
     async fn ask_all(&self, result: &RawValue) -> Result<Answers, RpcError> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
@@ -362,7 +383,7 @@ impl Turn {
     }
 }
 
-/// Ends the request with questions; the call goes on when it comes back.
+/// Answers the request with questions. The call continues when the client sends the request again.
 fn hold(
     call: Call,
     questions: Vec<(String, Question)>,
@@ -374,7 +395,7 @@ fn hold(
     }
     let shared = Arc::clone(&call.shared);
     let state = shared.held.hold(call, questions, request)?;
-    // The task of the upstream minds how long it is held.
+    // The task of the upstream limits how long the call is held.
     shared.woken.notify_one();
     let mut result = Members::default();
     result.set("resultType", "input_required");
@@ -384,7 +405,7 @@ fn hold(
     Ok(result.into())
 }
 
-/// A request has no room beside what its caller holds already.
+/// Makes the error for a request that does not fit into the memory of its caller.
 fn no_room(no_room: NoRoom) -> RpcError {
     let mut error = RpcError::from(no_room);
     if let Some(data) = error.data.as_mut() {
@@ -393,7 +414,7 @@ fn no_room(no_room: NoRoom) -> RpcError {
     error
 }
 
-/// The client did not answer a question in time.
+/// Makes the error for a question that the client did not answer in time.
 fn unanswered() -> RpcError {
     let seconds = ASK_WAIT.as_secs();
     RpcError::internal(format!("nobody answered within {seconds} s"))

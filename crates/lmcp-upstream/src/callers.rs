@@ -1,7 +1,7 @@
-//! Who has made use of one server: decides whether a question that names no call can be meant for somebody else.
+//! The callers that have used one server: decides whether a question that names no call can be meant for another caller.
 //!
-//! A server with sessions may ask late: after it answered, or although the call was cancelled. So it does not matter who
-//! calls now, but who ever called since the server was opened.
+//! A server with sessions may ask late: after it answered, or although the call was cancelled. So all callers since the
+//! server was opened count, and not only those that call now.
 
 use lmcp_core::{CallerTransport, Request};
 use lmcp_wire::method::request;
@@ -9,13 +9,14 @@ use lmcp_wire::method::request;
 /// The client of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Client {
-    /// Who it belongs to: one owner may have several conversations, one after the other or at once.
+    /// The owner of the client. One owner may have several conversations, one after the other or at once.
     pub(crate) owner: Box<str>,
     pub(crate) conversation: Box<str>,
 }
 
 impl Client {
-    /// `None`: this process asks for itself, as a hub does to know what a server offers and when that changes.
+    /// Returns the client of a request. `None`: this process asks for itself, as a hub does to learn the lists of a server
+    /// and their changes.
     pub(crate) fn of(request: &Request) -> Option<Self> {
         let is_housekeeping = matches!(
             request.method(),
@@ -33,7 +34,7 @@ impl Client {
     }
 }
 
-/// All owners that one server has heard of.
+/// All owners that one server knows of.
 #[derive(Debug, Default)]
 pub(crate) struct Callers {
     called: Owners,
@@ -50,13 +51,13 @@ impl Callers {
         self.subscribed.note(&client.owner);
     }
 
-    /// A new server has heard of nobody but the clients whose calls wait for it.
+    /// Begins again with a new server, which knows only the clients whose calls wait for it.
     pub(crate) fn begin_again<'a>(&mut self, waiting: impl Iterator<Item = &'a Client>) {
         self.called = Owners::None;
         waiting.for_each(|client| self.called(client));
     }
 
-    /// Has the server heard of nobody but this owner?
+    /// Returns whether the server knows of this owner only.
     pub(crate) fn are_only(&self, owner: &str) -> bool {
         self.called.are_only(owner) && self.subscribed.are_only(owner)
     }

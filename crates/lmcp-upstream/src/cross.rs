@@ -1,4 +1,4 @@
-//! From the revision of a caller to that of the server, and back.
+//! Translates requests from the revision of a caller to that of the server, and results back.
 
 use std::borrow::Cow;
 
@@ -14,14 +14,15 @@ use serde_json::{
     value::{RawValue, to_raw_value},
 };
 
-/// What a request brings the second time.
+/// The answers in a request that is sent again.
 #[derive(Default)]
 pub(crate) struct Answers {
     pub(crate) responses: Vec<(String, Box<RawValue>)>,
     pub(crate) state: Option<String>,
 }
 
-/// A request as this server takes it: the whole line. Everything that neither side has a rule about is copied as it is written.
+/// Returns the whole line of a request, in the revision of this server. Everything that neither revision has a rule about is
+/// copied as it is.
 pub(crate) fn line(
     request: &Request,
     peer: &Peer,
@@ -63,7 +64,7 @@ pub(crate) fn line(
     out
 }
 
-/// The parameters of a request that is made because of another one, with what that says of itself.
+/// Returns the parameters of a request that is made because of another request, with the `_meta` of that one.
 pub(crate) fn beside(
     request: &Request,
     peer: &Peer,
@@ -83,7 +84,7 @@ pub(crate) fn beside(
     out
 }
 
-/// Writes `_meta` as this server takes it. `false`: it is empty.
+/// Writes `_meta` in the revision of this server. `false`: it is empty.
 fn write_meta(
     out: &mut Vec<u8>,
     request: &Request,
@@ -93,12 +94,13 @@ fn write_meta(
     told: &str,
 ) -> bool {
     let start = out.len();
-    // Where both stand alone, what the caller says of itself is passed on as it is.
+    // If neither side has a session, the caller's details are passed on as they are.
     let is_same = request.session().is_none() && request.version() == peer.version;
     let mut names_client = false;
     for member in scan::members(told) {
         match &*member.name() {
-            // Whom a caller of ours acts for is between it and us: to the server, it could be another caller's name.
+            // The name of another party that a caller acts for is not passed on: to the server, it could be the name of
+            // another caller.
             "progressToken" | meta::FOR => {}
             meta::PROTOCOL_VERSION
             | meta::CLIENT_INFO
@@ -149,7 +151,7 @@ fn write_meta(
     close(out, start)
 }
 
-/// Writes a member behind a comma.
+/// Writes a comma and a member.
 fn put_value(out: &mut Vec<u8>, name: &str, value: &(impl Serialize + ?Sized)) {
     out.push(b',');
     jsonrpc::append(out, name);
@@ -157,7 +159,7 @@ fn put_value(out: &mut Vec<u8>, name: &str, value: &(impl Serialize + ?Sized)) {
     jsonrpc::append(out, value);
 }
 
-/// Makes an object of the members that stand behind this place, each behind a comma. `false`: there are none.
+/// Turns the members after this place, each with a comma in front, into an object. `false`: there are none.
 fn close(out: &mut Vec<u8>, start: usize) -> bool {
     let Some(first) = out.get_mut(start) else {
         out.extend_from_slice(b"{}");
@@ -170,10 +172,10 @@ fn close(out: &mut Vec<u8>, start: usize) -> bool {
 
 const NAMES_CLIENT: &[u8] = b",\"io.modelcontextprotocol/clientInfo\":";
 
-/// What a line has beside the parameters that a caller wrote, in bytes, most often.
+/// The usual number of bytes in a line besides the caller's parameters.
 const MORE: usize = 400;
 
-/// What a server of 2026-07-28 may ask a caller for. Callers of sessions know no tasks.
+/// Returns what a server of 2026-07-28 may ask a caller for. Callers with sessions do not know tasks.
 fn declared(request: &Request) -> ClientCapabilities {
     let mut declared = request.capabilities();
     if request.session().is_some()
@@ -184,12 +186,12 @@ fn declared(request: &Request) -> ClientCapabilities {
     declared
 }
 
-/// The answer of a server to its opening, as any caller gets it.
+/// Returns the answer of a server to its opening, in a form for callers of every revision.
 pub(crate) fn opening(peer: &Peer) -> Box<RawValue> {
     let Ok(mut result) = Members::read(peer.result.get()) else {
         return peer.result.clone();
     };
-    // Tasks of 2025-11-25 are not those that a newer client knows.
+    // Tasks of 2025-11-25 differ from those that a newer client knows.
     let offered = result.get("capabilities").map(ToOwned::to_owned);
     if peer.version.has_handshake()
         && let Some(mut offered) = offered
@@ -202,7 +204,7 @@ pub(crate) fn opening(peer: &Peer) -> Box<RawValue> {
     to_raw_value(&result).unwrap_or_else(|_| peer.result.clone())
 }
 
-/// Did the client of a request say that it can be asked this?
+/// Returns whether the client of a request declared that it can be asked this question.
 pub(crate) fn can_be_asked(request: &Request, question: &InputRequest) -> bool {
     let declared = request.capabilities();
     match question {
@@ -219,7 +221,7 @@ pub(crate) fn can_be_asked(request: &Request, question: &InputRequest) -> bool {
     }
 }
 
-/// Does the server ask for something before it answers?
+/// Returns whether the server asks something before it answers.
 pub(crate) fn asks(result: &RawValue) -> bool {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -228,7 +230,7 @@ pub(crate) fn asks(result: &RawValue) -> bool {
         result_type: Cow<'a, str>,
     }
     const ASKS: &str = "input_required";
-    // Most results do not hold the word anywhere, and need not be read for it.
+    // Most results do not contain the word, and need not be parsed for it.
     result.get().contains(ASKS)
         && serde_json::from_str::<Kind<'_>>(result.get()).is_ok_and(|kind| kind.result_type == ASKS)
 }

@@ -1,4 +1,4 @@
-//! How it stands with a server, for whoever reads the log. Nothing here decides anything.
+//! Reports in the log when a server fails and recovers. The log lines have no effect on calls.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub struct Health {
     what: String,
     is_failed: AtomicBool,
-    /// Nothing more is told.
+    /// Nothing more is logged.
     is_over: AtomicBool,
 }
 
@@ -42,7 +42,8 @@ impl Health {
     }
 }
 
-/// The words of a server must not look like lines of ours, nor drive a terminal, nor turn the order of letters around.
+/// Escapes the words of a server, so that they do not look like our lines, control a terminal or change the direction of
+/// text.
 fn shown(words: &str) -> String {
     let mut shown = String::new();
     for letter in words.chars() {
@@ -62,7 +63,7 @@ mod tests {
     #[test]
     fn the_words_of_a_server_stay_on_one_line() {
         assert_eq!(shown("a\nb\x1b[31mü"), "a\\nb\\u{1b}[31mü");
-        // Letters behind one of these stand in another order than they are written.
+        // These characters change the order in which later letters are shown.
         let turned = "a\u{202a}b\u{202e}c\u{2066}d\u{2069}e";
         assert_eq!(shown(turned), "a\\u{202a}b\\u{202e}c\\u{2066}d\\u{2069}e");
     }

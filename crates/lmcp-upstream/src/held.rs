@@ -1,5 +1,5 @@
-//! Calls of servers that ask while they work, for callers that are asked by the answer to their request: the call is held
-//! until the caller comes back with its answers.
+//! Calls of servers that ask while they work, for callers that are asked in the answer to their request: the call is held
+//! until the caller sends the request again with answers.
 
 use std::{
     collections::HashMap,
@@ -7,7 +7,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use lmcp_core::{Request, try_later};
+use lmcp_core::{Caller, Request, expect_share};
 use lmcp_wire::{RpcError, params::Params};
 use ring::rand::{SecureRandom as _, SystemRandom};
 use tokio::time::{Instant, sleep_until};
@@ -18,22 +18,22 @@ use crate::{
     slot::Question,
 };
 
-/// A call that waits.
+/// A held call.
 pub(crate) struct Held {
     pub(crate) call: Call,
-    /// What was asked, by the keys that the caller was given.
+    /// The questions, with the keys that the caller was given.
     pub(crate) questions: Vec<(String, Question)>,
     owner: String,
     method: String,
     until: Instant,
 }
 
-/// All of them, by the state that callers bring back.
+/// All held calls, by the state that callers send back.
 #[derive(Default)]
 pub(crate) struct HeldCalls(Mutex<HashMap<String, Held>>);
 
 impl HeldCalls {
-    /// Holds a call, and returns the state to come back with.
+    /// Holds a call, and returns the state for the next request.
     pub(crate) fn hold(
         &self,
         call: Call,
@@ -42,10 +42,11 @@ impl HeldCalls {
     ) -> Result<String, RpcError> {
         self.expire();
         let mut all = self.lock();
-        if all.len() >= HELD_CALLS {
-            let words = format!("{HELD_CALLS} calls wait for answers already; try again later");
-            return Err(try_later(words, "held_calls", HELD_CALLS));
-        }
+        let payer = request.caller().payer();
+        let mine = all
+            .values()
+            .filter(|held| Caller::payer_of(&held.owner) == payer);
+        expect_share("held_calls", mine.count(), all.len(), HELD_CALLS)?;
         let state = random()?;
         let held = Held {
             call,
@@ -58,7 +59,7 @@ impl HeldCalls {
         Ok(state)
     }
 
-    /// The call that a request comes back for.
+    /// Returns the held call that a request continues.
     pub(crate) fn take(&self, request: &Request) -> Option<Held> {
         let mut all = self.lock();
         if all.is_empty() {
@@ -72,7 +73,7 @@ impl HeldCalls {
         is_good.then(|| all.remove(&state)).flatten()
     }
 
-    /// Waits until the caller of some call has not come back in time, and lets go of the call. For ever while none waits.
+    /// Waits until a caller has not come back in time, and drops its call. Waits for ever if no call is held.
     pub(crate) async fn expire_next(&self) {
         let first = self.lock().values().map(|held| held.until).min();
         match first {
@@ -82,14 +83,14 @@ impl HeldCalls {
         self.expire();
     }
 
-    /// Lets go of those whose callers did not come back in time.
+    /// Drops the calls whose callers did not come back in time.
     pub(crate) fn expire(&self) {
         let now = Instant::now();
         let old: Vec<_> = self
             .lock()
             .extract_if(|_, held| held.until <= now)
             .collect();
-        // Dropping one cancels its call, which locks what is shared.
+        // Dropping a call cancels it, which locks the shared state.
         drop(old);
     }
 
@@ -103,7 +104,7 @@ impl HeldCalls {
     }
 }
 
-/// 128 bits that nobody guesses.
+/// Returns 128 bits that cannot be guessed.
 fn random() -> Result<String, RpcError> {
     let mut bytes = [0_u8; 16];
     SystemRandom::new()

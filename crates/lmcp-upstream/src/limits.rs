@@ -9,7 +9,8 @@ pub(crate) const CALLS: usize = 4096;
 /// `retriable`, and was not sent.
 pub(crate) const ARGUMENTS_WAIT: Duration = Duration::from_secs(10);
 
-/// Calls that wait for their callers to answer a question. The next one that would ask fails with `retriable`.
+/// Calls that wait for their callers to answer a question; callers share the places out as they do memory. The next one that would
+/// ask fails with `retriable`.
 pub(crate) const HELD_CALLS: usize = 256;
 
 /// How long such a call waits. Then it is forgotten.
@@ -44,6 +45,16 @@ pub(crate) const MISSED: usize = 32;
 
 /// How long a server may take to confirm what it will tell of. Then the listener goes on without.
 pub(crate) const GRANT_WAIT: Duration = Duration::from_secs(5);
+
+/// How long the end of a subscription is held back. If its server is lost meanwhile, the next one takes the subscription over.
+pub(crate) const END_WAIT: Duration = Duration::from_secs(1);
+
+/// How long a server with sessions may be silent about a `ping`. Then it is asked for a list as well, as some pass over requests that
+/// they do not know.
+pub(crate) const PING_SILENCE: Duration = Duration::from_secs(5);
+
+/// How long the server of a single client may take to answer. Then it is ended, and the next call of the client starts another.
+pub(crate) const PING_WAIT: Duration = Duration::from_secs(10);
 
 /// Servers at once, where each client has one of its own; callers share the places out as they do memory. Past its share, a
 /// caller loses its own server that is idle longest; where none is idle, the call fails with `retriable`. Where all places are

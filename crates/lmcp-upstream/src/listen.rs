@@ -1,4 +1,4 @@
-//! Those who want to hear of something, from the beginning to the end. The server is listened to once, for all of them.
+//! Callers that want notifications, from the beginning to the end. One stream from the server serves all of them.
 
 use std::sync::{Arc, Weak};
 
@@ -10,17 +10,46 @@ use lmcp_wire::{
     subscribe::{ListenParams, SubscriptionFilter},
 };
 use serde_json::json;
+use tokio::time::sleep_until;
 
 use crate::{
     callers::Client,
-    limits::WATCHED,
+    limits::{END_WAIT, WATCHED},
     listeners::{Listeners, Wanted},
     slot::{Said, Slot},
     state::{Shared, State},
 };
 
+impl State {
+    /// Ends the subscriptions that clients asked for, because the server has ended or refused them, or cannot be reached.
+    pub(crate) fn end_listening(&mut self, result: &Result<(), RpcError>) {
+        self.listening_ended = None;
+        self.listeners.end(result, self.conversation.wishes());
+    }
+
+    /// Ends the subscriptions whose wishes the server has not confirmed, because it has refused them.
+    pub(crate) fn refuse_wishes(&mut self, error: RpcError) {
+        self.listeners.refuse(error, self.conversation.wishes());
+    }
+}
+
 impl Shared {
-    /// A caller wants log messages from this level on.
+    /// Waits until the subscriptions that the server has ended end for clients, too, and ends them. A server that stops ends them as
+    /// well: if it is lost meanwhile, the next server takes them over.
+    pub(crate) async fn end_what_ended(&self) {
+        let Some(ended) = self.lock().listening_ended else {
+            return std::future::pending().await;
+        };
+        sleep_until(ended + END_WAIT).await;
+        let mut state = self.lock();
+        match state.conversation.is_listening() {
+            // Another client has subscribed since then, on a new stream for all.
+            true => state.listening_ended = None,
+            false => state.end_listening(&Ok(())),
+        }
+    }
+
+    /// Notes that a caller wants log messages from this level on.
     pub(crate) fn wish_level(&self, level: LoggingLevel) {
         self.change(|_, wishes| {
             let least = wishes.level.map_or(level, |known| known.min(level));
@@ -28,7 +57,7 @@ impl Shared {
         });
     }
 
-    /// Changes who listens. The server is told what difference that makes.
+    /// Changes the listeners, and tells the server the difference.
     fn change<T>(&self, change: impl FnOnce(&mut Listeners, &mut Wishes) -> T) -> T {
         let mut state = self.lock();
         let State {
@@ -42,7 +71,7 @@ impl Shared {
         changed
     }
 
-    /// `subscriptions/listen`, or what a session hears by itself.
+    /// Handles `subscriptions/listen`, or the stream of a session.
     pub(crate) async fn listen(
         self: Arc<Self>,
         request: Request,
@@ -67,6 +96,10 @@ impl Shared {
         let listening = self.add(wanted, session.as_ref());
         if let Some(peer) = peer {
             self.granted().await?;
+            if let Some(end) = listening.slot.end() {
+                return Ok(end?.into());
+            }
+            self.lock().listeners.granted(listening.number);
             let filter = accepted(&peer.capabilities, &params.notifications);
             let told = json!({ "notifications": filter });
             say.say(Reply::notify(notification::LISTEN_ACKNOWLEDGED, &told))
@@ -84,7 +117,7 @@ impl Shared {
         }
     }
 
-    /// `resources/subscribe` and its opposite, of a session.
+    /// Handles `resources/subscribe` and `resources/unsubscribe` of a session.
     pub(crate) async fn watch(&self, request: &Request) -> Result<Outcome, RpcError> {
         let Some(session) = request.session() else {
             return Err(RpcError::method_not_found(request.method()));
@@ -112,7 +145,7 @@ impl Shared {
     }
 }
 
-/// A listener, for as long as it is one.
+/// A listener, removed when this is dropped.
 struct Listening {
     number: u64,
     slot: Arc<Slot>,
@@ -140,7 +173,7 @@ fn wanted(filter: SubscriptionFilter) -> Wanted {
     }
 }
 
-/// What of a wish the server can fulfil.
+/// Returns the part of a filter that the server can fulfil.
 fn accepted(
     offered: &lmcp_wire::ServerCapabilities,
     wished: &SubscriptionFilter,

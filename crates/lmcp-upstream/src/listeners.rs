@@ -1,5 +1,5 @@
-//! Who wants to hear of what, found by what it is: whoever comes, goes or is told costs as much as what they watch, and not as much
-//! as all others do.
+//! The listeners, found by the lists, resources and tasks that they want. The cost of adding, removing or telling a listener
+//! depends on what it watches, and not on the number of other listeners.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -8,7 +8,7 @@ use std::{
 
 use lmcp_client::conversation::{ListWishes, Watched, Wishes};
 use lmcp_core::session::SessionState;
-use lmcp_wire::{method::notification, resource::covers};
+use lmcp_wire::{RpcError, method::notification, resource::covers};
 use serde::Deserialize;
 use serde_json::{
     json,
@@ -17,18 +17,19 @@ use serde_json::{
 
 use crate::{limits::MISSED, slot::Slot};
 
-/// What one listener wants to hear of.
+/// The notifications that one listener wants.
 pub(crate) struct Wanted {
     pub(crate) lists: ListWishes,
     pub(crate) watched: BTreeSet<String>,
     pub(crate) tasks: BTreeSet<String>,
 }
 
-/// Everybody who listens.
+/// All listeners.
 #[derive(Default)]
 pub(crate) struct Listeners {
     all: BTreeMap<u64, Listener>,
-    /// Those that watch resources. What they watch is in their state, so that it lasts as long as they do.
+    /// Sessions that watch resources. The watched resources are part of the session state, so that they last as long as the
+    /// session.
     sessions: Vec<Watching>,
     uris: Watchers,
     tasks: Watchers,
@@ -37,22 +38,24 @@ pub(crate) struct Listeners {
 
 struct Listener {
     wanted: Wanted,
-    /// The session that watches more, by its number.
+    /// The number of the session whose watched resources count, too.
     session: Option<u64>,
     slot: Arc<Slot>,
+    /// The server has confirmed the wishes of this listener.
+    is_granted: bool,
 }
 
-/// A session, and what it was last known to watch.
+/// A session, with the resources that it watched at the last look.
 struct Watching {
     number: u64,
     live: Weak<SessionState>,
     watched: BTreeSet<String>,
-    /// Resources that changed while nobody listened for the session: its next stream is told first.
+    /// Resources that changed while the session had no stream: its next stream is told first.
     missed: BTreeSet<String>,
 }
 
 impl Listeners {
-    /// Adds a listener, and gives its number.
+    /// Adds a listener, and returns its number.
     pub(crate) fn add(
         &mut self,
         wanted: Wanted,
@@ -60,7 +63,7 @@ impl Listeners {
         slot: Arc<Slot>,
         wishes: &mut Wishes,
     ) -> u64 {
-        // It may have watched something before this server was reached for it.
+        // The session may have watched resources before this server was reached for it.
         let session = session.map(|live| self.heed(live, wishes));
         if let Some(session) = session {
             self.tell_missed(session, &slot);
@@ -73,6 +76,7 @@ impl Listeners {
             wanted,
             session,
             slot,
+            is_granted: false,
         };
         self.all.insert(number, listener);
         wishes.lists = self.lists();
@@ -89,7 +93,42 @@ impl Listeners {
         wishes.lists = self.lists();
     }
 
-    /// What this session watches counts from now on, as it is now. Gives the number of the session.
+    /// Notes that the server has confirmed the wishes of this listener.
+    pub(crate) fn granted(&mut self, number: u64) {
+        if let Some(listener) = self.all.get_mut(&number) {
+            listener.is_granted = true;
+        }
+    }
+
+    /// Ends the subscriptions that clients asked for. The stream of a session goes on: its client cannot be told that it will hear
+    /// nothing more, and the next server will be told what it watches.
+    pub(crate) fn end(&mut self, result: &Result<(), RpcError>, wishes: &mut Wishes) {
+        self.end_some(result, wishes, |_| true);
+    }
+
+    /// Ends the subscriptions whose wishes the server has not confirmed.
+    pub(crate) fn refuse(&mut self, error: RpcError, wishes: &mut Wishes) {
+        self.end_some(&Err(error), wishes, |listener| !listener.is_granted);
+    }
+
+    fn end_some(
+        &mut self,
+        result: &Result<(), RpcError>,
+        wishes: &mut Wishes,
+        is_meant: impl Fn(&Listener) -> bool,
+    ) {
+        let all = self.all.iter();
+        let ended = all.filter(|(_, one)| one.session.is_none() && is_meant(one));
+        let ended: Vec<_> = ended.map(|(number, _)| *number).collect();
+        for number in ended {
+            if let Some(listener) = self.all.get(&number) {
+                listener.slot.done(result.clone().map(|()| nothing()));
+            }
+            self.remove(number, wishes);
+        }
+    }
+
+    /// Takes over the resources that this session watches now. Returns the number of the session.
     pub(crate) fn heed(&mut self, live: &Weak<SessionState>, wishes: &mut Wishes) -> u64 {
         self.sweep(wishes);
         let known = self.sessions.iter();
@@ -114,7 +153,7 @@ impl Listeners {
         session.number
     }
 
-    /// Forgets sessions that are over.
+    /// Forgets sessions that have ended.
     fn sweep(&mut self, wishes: &mut Wishes) {
         let is_over = |session: &mut Watching| session.live.strong_count() == 0;
         for session in self.sessions.extract_if(.., is_over) {
@@ -123,16 +162,38 @@ impl Listeners {
         }
     }
 
-    /// All streams end.
+    /// Ends all streams.
     pub(crate) fn close(&mut self) {
         for listener in self.all.values() {
-            listener.slot.done(Ok(
-                RawValue::from_string("{}".to_owned()).expect("an empty object is JSON")
-            ));
+            listener.slot.done(Ok(nothing()));
         }
     }
 
-    /// Tells those that want to hear of it. `false`: it is no change of that kind.
+    /// Tells all listeners that everything which they watch may have changed: a server is there again, and nobody heard what changed
+    /// while it was away. Each listener is told what it watches itself, and nothing of what others watch.
+    pub(crate) fn may_have_changed(&mut self) {
+        let nothing = nothing();
+        self.tell(notification::TOOLS_CHANGED, &nothing, |one| one.tools);
+        self.tell(notification::PROMPTS_CHANGED, &nothing, |one| one.prompts);
+        self.tell(notification::RESOURCES_CHANGED, &nothing, |one| {
+            one.resources
+        });
+        for listener in self.all.values() {
+            tell_each(&listener.wanted.watched, &listener.slot);
+        }
+        for session in &mut self.sessions {
+            let mut its = self.all.values();
+            match its.find(|one| one.session == Some(session.number)) {
+                Some(listener) => tell_each(&session.watched, &listener.slot),
+                None => {
+                    let watched = session.watched.iter().take(MISSED);
+                    session.missed = watched.cloned().collect();
+                }
+            }
+        }
+    }
+
+    /// Passes a notification to the listeners that want it. `false`: it is another kind of notification.
     pub(crate) fn hear(&mut self, method: &str, params: &RawValue) -> bool {
         match method {
             notification::TOOLS_CHANGED => self.tell(method, params, |one| one.tools),
@@ -185,31 +246,26 @@ impl Listeners {
         }
     }
 
-    /// Tells what changed while nobody listened for the session.
+    /// Reports the changes while the session had no stream.
     fn tell_missed(&mut self, session: u64, slot: &Slot) {
         let mut sessions = self.sessions.iter_mut();
         let Some(session) = sessions.find(|one| one.number == session) else {
             return;
         };
         let live = session.live.upgrade();
-        for uri in std::mem::take(&mut session.missed) {
-            let is_watched = live.as_ref().is_some_and(|live| live.watches(&uri));
-            if let Ok(params) = to_raw_value(&json!({ "uri": uri }))
-                && is_watched
-            {
-                slot.notice(notification::RESOURCE_UPDATED.into(), params);
-            }
-        }
+        let mut missed = std::mem::take(&mut session.missed);
+        missed.retain(|uri| live.as_ref().is_some_and(|live| live.watches(uri)));
+        tell_each(&missed, slot);
     }
 
-    /// Does this session watch a resource now? It may have begun anew since it was last looked at.
+    /// Returns whether this session watches a resource now. It may have changed since the last look.
     fn watches(&self, session: u64, uri: &str) -> bool {
         let session = self.sessions.iter().find(|one| one.number == session);
         let live = session.and_then(|session| session.live.upgrade());
         live.is_some_and(|live| live.watches(uri))
     }
 
-    /// The lists that anybody wants to hear of.
+    /// Returns the lists that any listener wants.
     fn lists(&self) -> ListWishes {
         let mut lists = ListWishes::default();
         for wanted in self.all.values().map(|listener| listener.wanted.lists) {
@@ -221,6 +277,19 @@ impl Listeners {
     }
 }
 
+/// Reports a change of each of these resources.
+fn tell_each(uris: &BTreeSet<String>, slot: &Slot) {
+    for uri in uris {
+        if let Ok(params) = to_raw_value(&json!({ "uri": uri })) {
+            slot.notice(notification::RESOURCE_UPDATED.into(), params);
+        }
+    }
+}
+
+fn nothing() -> Box<RawValue> {
+    RawValue::from_string("{}".to_owned()).expect("an empty object is JSON")
+}
+
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Changed {
@@ -228,12 +297,12 @@ struct Changed {
     task_id: Option<String>,
 }
 
-/// What a notification is about.
+/// Reads the subject of a notification.
 fn said(params: &RawValue) -> Changed {
     serde_json::from_str(params.get()).unwrap_or_default()
 }
 
-/// Who watches what, by its name.
+/// The watchers of each name.
 #[derive(Default)]
 struct Watchers(HashMap<String, BTreeSet<u64>>);
 
@@ -262,7 +331,7 @@ impl Watchers {
         self.0.get(name).into_iter().flatten()
     }
 
-    /// Who watches a resource, or one that it is below.
+    /// Returns the watchers of a resource, or of one above it.
     fn covering(&self, uri: &str) -> BTreeSet<u64> {
         let parts = || uri.match_indices('/').map(|(at, _)| at);
         if parts().count() > PARTS {
@@ -275,7 +344,8 @@ impl Watchers {
     }
 }
 
-/// Parts of a URI that are looked up one by one: of one with more, looking at all that is watched takes less.
+/// The number of parts of a URI that are looked up one by one. For a URI with more parts, going through all watched names is
+/// faster.
 const PARTS: usize = 64;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Tools whose arguments callers over HTTP repeat in headers (`x-mcp-header`, 2026-07-28), learnt from the lists that pass by.
+//! Tools whose arguments callers over HTTP repeat in headers (`x-mcp-header`, 2026-07-28), learnt from the lists of tools.
 
 use std::{
     borrow::Cow,
@@ -17,15 +17,15 @@ pub(crate) struct Mirrored(Mutex<Known>);
 
 #[derive(Default)]
 struct Known {
-    /// The connection that lists come over, counted from one.
+    /// The number of the connection that the lists came over, counted from one.
     connection: u64,
-    /// The list was read to its end, and has not changed since.
+    /// The whole list was read, and has not changed since.
     is_whole: bool,
     schemas: HashMap<String, Value>,
 }
 
 impl Mirrored {
-    /// Takes in one page of the tools, which came over this connection.
+    /// Learns from one page of tools that came over this connection.
     pub(crate) fn learn(&self, connection: u64, page: &RawValue) {
         let mut known = self.lock();
         if known.connection != connection {
@@ -39,7 +39,7 @@ impl Mirrored {
         };
         known.is_whole = page.next_cursor.is_none();
         for tool in page.tools {
-            // Most schemas do not hold the word anywhere, and need not be read for it.
+            // Most schemas do not contain the word, and need not be parsed for it.
             let schema = tool.input_schema.filter(|it| it.get().contains(KEYWORD));
             let schema = schema.and_then(|schema| serde_json::from_str(schema.get()).ok());
             let has_room = known.schemas.len() < MOST_TOOLS;
@@ -50,18 +50,18 @@ impl Mirrored {
         }
     }
 
-    /// The server has other tools now.
+    /// Notes that the server has other tools now.
     pub(crate) fn forget(&self) {
         self.lock().is_whole = false;
     }
 
-    /// Has the whole list come over this connection?
+    /// Returns whether the whole list came over this connection.
     pub(crate) fn is_known(&self, connection: u64) -> bool {
         let known = self.lock();
         known.connection == connection && known.is_whole
     }
 
-    /// Checks that the headers of a call say what its arguments say.
+    /// Checks that the headers of a call agree with its arguments.
     pub(crate) fn check(&self, request: &Request) -> Result<(), RpcError> {
         let name = request.target()?;
         match self.lock().schemas.get(&*name) {
@@ -75,7 +75,7 @@ impl Mirrored {
     }
 }
 
-/// Is this a call whose headers can say something of its arguments?
+/// Returns whether the headers of this request can repeat arguments.
 pub(crate) fn is_checked(request: &Request) -> bool {
     request.method() == request::TOOLS_CALL
         && request.session().is_none()
@@ -102,5 +102,5 @@ struct Tool<'a> {
 
 const KEYWORD: &str = "x-mcp-header";
 
-/// Tools with such arguments of one server.
+/// The number of tools with such arguments that are remembered for one server.
 const MOST_TOOLS: usize = 1024;

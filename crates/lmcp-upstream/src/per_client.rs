@@ -1,4 +1,4 @@
-//! A server of its own for every client, for servers that keep something for whoever speaks with them.
+//! A server of its own for every client, for servers that keep state for their client.
 
 use std::{
     collections::HashMap,
@@ -12,18 +12,19 @@ use std::{
 use lmcp_client::Route;
 use lmcp_core::{Replies, Reply, Request, Service, Tasks, expect_share, service::Source};
 use lmcp_wire::{RpcError, method::request};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::{
-    limits::{SERVER_IDLE, SERVERS_PER_CLIENT},
+    limits::{PING_WAIT, SERVER_IDLE, SERVERS_PER_CLIENT},
     upstream::{Builder, Upstream},
 };
 
-/// Connects to a server, or starts it, anew for every client or for every caller. A server ends when nobody has called it for a while. The
-/// number of servers is bounded.
+/// Connects to a server, or starts one, separately for every client or for every caller. A server ends when nobody has
+/// called it for a while. The number of servers is bounded.
 pub struct PerClient {
     members: Arc<Members>,
-    tasks: Tasks,
+    /// Ends servers that nobody calls, for as long as there is somebody who could.
+    _sweeping: Tasks,
 }
 
 struct Members {
@@ -32,7 +33,7 @@ struct Members {
     all: Mutex<HashMap<String, Member>>,
 }
 
-/// Which requests reach the same server.
+/// Says which requests reach the same server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sharing {
     Conversation,
@@ -41,7 +42,7 @@ enum Sharing {
 
 impl Sharing {
     fn key(self, request: &Request) -> String {
-        // Strangers cannot be told from each other, so one must not get at what another left behind.
+        // Unknown callers cannot be told apart, so one must not reach the state of another.
         match self {
             Self::Caller if !request.caller().is_stranger() => request.caller().owner().into(),
             Self::Caller | Self::Conversation => request.conversation(),
@@ -51,11 +52,13 @@ impl Sharing {
 
 struct Member {
     upstream: Upstream,
-    /// The caller that it was reached for.
+    /// The caller that the server was made for.
     owner: String,
     used: Instant,
-    /// Every call that goes on holds a copy.
+    /// Every running call holds a copy.
     calls: Arc<()>,
+    /// Waits for the end of the client that the server is for.
+    waiting: Tasks,
 }
 
 impl Member {
@@ -65,15 +68,21 @@ impl Member {
             owner,
             used: Instant::now(),
             calls: Arc::default(),
+            waiting: Tasks::default(),
         }
     }
 
     fn is_idle(&self) -> bool {
-        Arc::strong_count(&self.calls) == 1 && self.upstream.is_idle()
+        self.is_quiet() && self.upstream.is_idle()
+    }
+
+    /// Does no call go on there?
+    fn is_quiet(&self) -> bool {
+        Arc::strong_count(&self.calls) == 1
     }
 }
 
-/// A call that goes on: its server is not ended to make room for another.
+/// A running call: its server is not ended to make room for another.
 struct Busy {
     replies: Replies,
     _call: Arc<()>,
@@ -128,14 +137,17 @@ impl PerClient {
             shared_by,
             all: Mutex::default(),
         });
-        let tasks = Tasks::default();
+        let sweeping = Tasks::default();
         if let Some(idle_stop) = idle_stop {
-            tasks.spawn(sweep(Arc::downgrade(&members), idle_stop));
+            sweeping.spawn(sweep(Arc::downgrade(&members), idle_stop));
         }
-        Self { members, tasks }
+        Self {
+            members,
+            _sweeping: sweeping,
+        }
     }
 
-    /// The server that this request is for, and what keeps the server from being ended.
+    /// Returns the server for this request, and a value that keeps the server from being ended.
     fn member(&self, request: &Request) -> Result<(Upstream, Arc<()>), RpcError> {
         let key = self.members.shared_by.key(request);
         let mut all = self.members.lock();
@@ -148,22 +160,22 @@ impl PerClient {
         let upstream = self.members.make.clone().build();
         let member = Member::new(upstream.clone(), owner.into_owned());
         let calls = Arc::clone(&member.calls);
-        all.insert(key.clone(), member);
+        self.end_with_its_client(&member, request, key.clone());
+        all.insert(key, member);
         drop(all);
         drop(ended);
-        self.end_with_its_client(request, key);
         Ok((upstream, calls))
     }
 
     /// Ends a server with the connection, or with the caller, that it is for.
-    fn end_with_its_client(&self, request: &Request, key: String) {
+    fn end_with_its_client(&self, member: &Member, request: &Request, key: String) {
         let (caller, members) = (request.caller(), Arc::downgrade(&self.members));
         let (hung_up, gone) = (caller.hung_up(), caller.gone());
         let is_of_connection = key == request.conversation() && caller.connection().is_some();
         if !is_of_connection && caller.identity().is_none() {
             return;
         }
-        self.tasks.spawn(async move {
+        member.waiting.spawn(async move {
             tokio::select! {
                 () = hung_up, if is_of_connection => {}
                 () = gone => {}
@@ -179,6 +191,30 @@ impl Members {
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Member>> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// The servers that are there and have no call.
+    fn quiet(&self) -> Vec<(String, Upstream)> {
+        let all = self.lock();
+        let quiet = all
+            .iter()
+            .filter(|(_, member)| member.is_quiet() && member.upstream.is_open());
+        quiet
+            .map(|(key, member)| (key.clone(), member.upstream.clone()))
+            .collect()
+    }
+
+    /// Asks a server whether it is there. One that does not answer, and still has no call, is ended.
+    async fn ask(&self, key: String, upstream: Upstream) {
+        let answered = timeout(PING_WAIT, Service::ping(&upstream)).await;
+        if answered.is_ok() {
+            return;
+        }
+        let mut all = self.lock();
+        let is_silent = |member: &Member| member.is_quiet() && member.upstream.is_same(&upstream);
+        if all.get(&key).is_some_and(is_silent) {
+            all.remove(&key);
+        }
+    }
 }
 
 impl Service for PerClient {
@@ -187,7 +223,7 @@ impl Service for PerClient {
             Ok(member) => member,
             Err(error) => return Replies::error(error),
         };
-        // Who only listens does not keep a server.
+        // A subscription alone does not keep a server.
         let is_call = request.method() != request::LISTEN;
         let replies = upstream.call(request);
         match is_call {
@@ -218,6 +254,21 @@ impl Service for PerClient {
         })
     }
 
+    /// Asks each server that is there and has no call. Those that do not answer are ended: nothing of the others is lost.
+    fn ping(&self) -> Pin<Box<dyn Future<Output = Result<(), RpcError>> + Send + '_>> {
+        Box::pin(async {
+            let asked = Tasks::default();
+            for (key, upstream) in self.members.quiet() {
+                let members = Arc::clone(&self.members);
+                asked.spawn(async move { members.ask(key, upstream).await });
+            }
+            while !asked.is_empty() {
+                sleep(Duration::from_millis(10)).await;
+            }
+            Ok(())
+        })
+    }
+
     fn is_idle(&self) -> bool {
         self.members.lock().values().all(Member::is_idle)
     }
@@ -244,9 +295,9 @@ async fn sweep(members: Weak<Members>, idle_stop: Duration) {
     }
 }
 
-/// Sees that there is a place for one more server of a caller. Where its share is used up, an idle server is ended and
-/// returned: of the caller that has most, and the one that is idle longest. A caller loses one to another caller only if it has
-/// more than its share, or if the other has none at all.
+/// Makes sure that there is a place for one more server of a caller. If there is none, removes an idle server and returns
+/// it: the one of the caller with the most servers that has been idle longest. A caller loses one to another caller only if
+/// it has more than its share, or if the other has none at all.
 fn make_room(all: &mut HashMap<String, Member>, owner: &str) -> Result<Option<Member>, RpcError> {
     let total = all.len();
     let count = |owner: &str| all.values().filter(|member| member.owner == owner).count();
@@ -273,26 +324,10 @@ fn make_room(all: &mut HashMap<String, Member>, owner: &str) -> Result<Option<Me
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
-    use lmcp_core::{Caller, CallerTransport, Principal, admit};
-    use lmcp_wire::{Incoming, meta};
-    use serde_json::json;
+    use lmcp_core::{Caller, CallerTransport, Principal};
 
     use super::*;
-
-    fn request(caller: Caller) -> Request {
-        let meta = json!({
-            meta::PROTOCOL_VERSION: "2026-07-28",
-            meta::CLIENT_INFO: { "name": "test", "version": "1" },
-            meta::CLIENT_CAPABILITIES: {},
-        });
-        let message = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": { "_meta": meta } });
-        let message = Bytes::from(message.to_string());
-        let Ok(Incoming::Request { id, method, params }) = Incoming::parse(&message) else {
-            panic!("it is a request");
-        };
-        admit(&message, id, &method, params, caller, None).unwrap()
-    }
+    use crate::support::request;
 
     fn known(name: &str) -> Caller {
         Caller::new(CallerTransport::Memory).known_as(name)
@@ -302,13 +337,13 @@ mod tests {
         PerClient::per_caller(Route::Socket(route.into())).idle_stop(idle_stop)
     }
 
-    /// A call on a connection of its own. Nobody polls it, so it goes on for as long as it is held.
+    /// Makes a call on a connection of its own. The call is not polled, so it runs as long as it is held.
     fn call(servers: &PerClient, name: &str) -> Result<Replies, RpcError> {
         let (_open, replies) = connect(servers, name);
         replies
     }
 
-    /// The same, and the connection.
+    /// Does the same, and returns the connection, too.
     fn connect(servers: &PerClient, name: &str) -> (Caller, Result<Replies, RpcError>) {
         let caller = Caller::new(CallerTransport::Stdio).known_as(name);
         let mut replies = servers.call(request(caller.clone()));
@@ -319,7 +354,7 @@ mod tests {
         (caller, replies)
     }
 
-    /// A server of this caller that is idle while its connection stays open.
+    /// Makes a server of this caller that is idle while its connection stays open.
     fn idle(servers: &PerClient, name: &str) -> Caller {
         let (open, replies) = connect(servers, name);
         drop(replies.unwrap());
@@ -368,7 +403,7 @@ mod tests {
         let all = keys(&servers);
         assert!(all.contains(&bobs), "the idle server of another");
         assert!(all.contains(&anns), "a call that has only begun");
-        // Those who have none find a place, also where all are taken.
+        // Callers without a server find a place, also if all places are taken.
         for number in 0..2 * SERVERS_PER_CLIENT {
             sleep(Duration::from_millis(1)).await;
             open.push(idle(&servers, &number.to_string()));
@@ -384,6 +419,25 @@ mod tests {
         keys
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn servers_that_come_and_go_leave_nothing_on_a_connection_that_stays() {
+        let servers = servers("/none", Some(Duration::from_secs(60)));
+        let caller = Caller::new(CallerTransport::Stdio);
+        let tasks = || {
+            tokio::runtime::Handle::current()
+                .metrics()
+                .num_alive_tasks()
+        };
+        let mut alive = Vec::new();
+        for _ in 0..10 {
+            servers.member(&request(caller.clone())).unwrap();
+            sleep(Duration::from_secs(200)).await;
+            assert_eq!(keys(&servers), [""; 0]);
+            alive.push(tasks());
+        }
+        assert_eq!(alive, [alive[0]; 10]);
+    }
+
     #[tokio::test]
     async fn a_caller_has_one_server_and_shares_it_with_nobody() {
         let servers = servers("/none", None);
@@ -391,7 +445,7 @@ mod tests {
         let admin = Caller::new(CallerTransport::Memory).authenticated(admin);
         let user = || Caller::process(1000, None);
         let strangers = [CallerTransport::Stdio; 2].map(Caller::new);
-        // Two connections of one user; two strangers, of whom nobody can say that they are one.
+        // Two connections of one user, and two unknown callers, which may be different users.
         let all = [
             known("ann"),
             known("ann"),

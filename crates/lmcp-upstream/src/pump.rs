@@ -1,5 +1,5 @@
-//! The task of an upstream: it opens the way to the server when somebody wants it, carries lines both ways, and opens it
-//! again when it is lost.
+//! The task of an upstream: connects to the server when a caller wants it, carries lines both ways, and connects again when
+//! the connection is lost.
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
@@ -19,21 +19,21 @@ use crate::{
     state::Shared,
 };
 
-/// How a conversation ended.
+/// The end of a conversation.
 enum Ended {
-    /// Whoever held the upstream closes it.
+    /// The owner of the upstream closes it.
     Closed,
-    /// The server had opened, and went.
+    /// The server was lost after it had opened.
     Lost,
-    /// It went before, or could not be reached: why, and what may help.
+    /// The server was lost before it had opened, or could not be reached: the reason, and a remedy.
     Failed(String, Remedy),
-    /// It is to be opened in another way.
+    /// The server must be opened in another way.
     Again,
-    /// It cannot be spoken with, and everybody knows.
+    /// The client and the server have no common revision, and all callers were told.
     Unfit,
 }
 
-/// What may help where there is no way to a server.
+/// The remedy if a server cannot be reached.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Remedy {
     TryAgain,
@@ -41,18 +41,18 @@ enum Remedy {
     Nothing,
 }
 
-/// Runs until the upstream is closed. A server that was there and is gone is looked for this long.
+/// Runs until the upstream is closed. A server that was lost is tried again for the time `most`.
 pub(crate) async fn run(shared: Arc<Shared>, mut closing: watch::Receiver<bool>, most: Duration) {
     let (mut failures, mut patience) = (0, Duration::ZERO);
     while wanted(&shared, &mut closing).await {
         let began = Instant::now();
         match attempts(&shared, &mut closing, patience).await {
             Ended::Closed => break,
-            // It was there, and may be so again: it may just be restarted.
+            // The server may only be restarting, so it is tried again.
             Ended::Lost => patience = most,
             Ended::Failed(..) | Ended::Again | Ended::Unfit => {}
         }
-        // A server that does not last is looked for ever more seldom.
+        // A server that does not last is tried less and less often.
         failures = if began.elapsed() < LASTING {
             failures + 1
         } else {
@@ -65,9 +65,9 @@ pub(crate) async fn run(shared: Arc<Shared>, mut closing: watch::Receiver<bool>,
     shared.close();
 }
 
-/// Waits until whoever holds the upstream closes it.
+/// Waits until the owner of the upstream closes it.
 async fn closed(closing: &mut watch::Receiver<bool>) {
-    // An error means that the upstream is gone.
+    // An error means that the upstream was dropped.
     let _ = closing.wait_for(|closing| *closing).await;
 }
 
@@ -75,7 +75,7 @@ async fn is_closed_within(closing: &mut watch::Receiver<bool>, time: Duration) -
     timeout(time, closed(closing)).await.is_ok()
 }
 
-/// Waits until somebody wants a server. `false`: nobody ever will.
+/// Waits until a caller wants a server. `false`: the upstream was closed.
 async fn wanted(shared: &Arc<Shared>, closing: &mut watch::Receiver<bool>) -> bool {
     loop {
         let woken = shared.woken.notified();
@@ -90,7 +90,7 @@ async fn wanted(shared: &Arc<Shared>, closing: &mut watch::Receiver<bool>) -> bo
     }
 }
 
-/// Connects, as often as makes sense within this time.
+/// Connects, and tries again within this time if that makes sense.
 async fn attempts(
     shared: &Arc<Shared>,
     closing: &mut watch::Receiver<bool>,
@@ -114,7 +114,7 @@ async fn attempts(
             Ended::Failed(why, remedy) => {
                 failures += 1;
                 let is_late = began.elapsed() >= patience;
-                // A process that ends at once does so the next time, too.
+                // A process that ends at once will do so again.
                 if remedy != Remedy::TryAgain || is_late || !shared.route.is_shared() {
                     give_up(shared, &why, remedy);
                     return Ended::Failed(why, remedy);
@@ -140,7 +140,7 @@ fn give_up(shared: &Arc<Shared>, why: &str, remedy: Remedy) {
     shared.failed(error);
 }
 
-/// Carries lines until the way is lost.
+/// Carries lines until the connection is lost.
 async fn converse(
     shared: &Arc<Shared>,
     mut channel: Channel,
@@ -148,7 +148,7 @@ async fn converse(
 ) -> Ended {
     shared.opened();
     let began = Instant::now();
-    // It waits in one place, from the first turn to the last.
+    // The same future is used in all turns.
     let mut closing = pin!(closed(closing));
     loop {
         let settled = shared.settle();
@@ -173,6 +173,7 @@ async fn converse(
             event = channel.next() => event,
             () = shared.woken.notified() => continue,
             () = shared.held.expire_next() => continue,
+            () = shared.end_what_ended() => continue,
             () = reach(began, PROBE_WAIT), if is_probing && !shared.route.is_http() => {
                 shared.lock().conversation.probe_expired();
                 continue;
@@ -180,7 +181,7 @@ async fn converse(
             () = reach(began, OPENING_WAIT), if !is_open => {
                 channel.close().await;
                 let why = silent(shared);
-                // Another way of opening would meet the same silence.
+                // Another way to open would meet the same silence.
                 lost(shared, why.clone(), Remedy::TryAgain);
                 return Ended::Failed(why, Remedy::TryAgain);
             }
@@ -203,12 +204,12 @@ async fn converse(
     }
 }
 
-/// Waits until so much time has passed. No timer is made before somebody waits.
+/// Waits until this time has passed. The timer is made only when somebody waits.
 async fn reach(began: Instant, time: Duration) {
     sleep_until(began + time).await;
 }
 
-/// Says why a server is left that writes no messages.
+/// Returns the reason why a server is left that writes no messages.
 fn rubbish(shared: &Shared) -> String {
     format!(
         "`{}` sent only lines that are no messages, more than {RUBBISH_BYTES} bytes of them, and was left",
@@ -216,7 +217,7 @@ fn rubbish(shared: &Shared) -> String {
     )
 }
 
-/// Says why a server is left that does not answer how it is to be spoken with.
+/// Returns the reason why a server is left that does not answer the opening.
 fn silent(shared: &Shared) -> String {
     let seconds = OPENING_WAIT.as_secs();
     format!(

@@ -1,5 +1,5 @@
-//! What waits for one caller. It is bounded, and nobody waits for the caller to take it: how far a call has got is told
-//! once, the oldest of too many messages is dropped, and the answer is kept.
+//! The messages that wait for one caller. They are bounded, and nobody waits for the caller to take them: only the newest
+//! progress is kept, the oldest of too many messages is dropped, and the answer is kept.
 
 use std::{
     collections::VecDeque,
@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 
 use crate::limits::{ALL_NOTICES_BYTES, NOTICES, NOTICES_BYTES};
 
-/// One thing for a caller.
+/// One message for a caller.
 #[derive(Debug)]
 pub(crate) enum Said {
     Progress(ProgressParams),
@@ -33,16 +33,16 @@ pub(crate) struct Question {
     pub(crate) params: Box<RawValue>,
 }
 
-/// What waits for all callers of one server, in bytes.
+/// The number of bytes that wait for all callers of one server.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Room(Arc<AtomicUsize>);
 
-/// A part of it, which is given back when it is dropped.
+/// A part of the room, which is freed when this is dropped.
 #[derive(Debug)]
 struct Taken(Room, usize);
 
 impl Room {
-    /// `None`: there is not enough.
+    /// Takes some room. `None`: there is not enough.
     fn take(&self, bytes: usize) -> Option<Taken> {
         let before = self.0.fetch_add(bytes, Ordering::Relaxed);
         let taken = Taken(self.clone(), bytes);
@@ -60,9 +60,9 @@ impl Drop for Taken {
 pub(crate) struct Slot {
     waiting: Mutex<Waiting>,
     room: Room,
-    /// Whose memory a long answer takes, if anybody counts it.
+    /// The account that pays for a long answer, if there is one.
     account: Option<Account>,
-    /// Whether the call can be made again, whatever came of it.
+    /// Whether the call can be made again, whatever its result.
     only_reads: bool,
     changed: Notify,
 }
@@ -80,10 +80,10 @@ struct Waiting {
     progress: Option<(ProgressParams, Taken)>,
     notices: VecDeque<Waits>,
     questions: VecDeque<Question>,
-    /// Questions that were handed out, and are taken back.
+    /// Questions that were handed out and are cancelled.
     taken_back: Vec<u64>,
     done: Option<Result<Box<RawValue>, RpcError>>,
-    /// The memory of a long answer, until it is taken.
+    /// The memory of a long answer, until the answer is taken.
     counted: Option<Reservation>,
 }
 
@@ -98,7 +98,7 @@ impl Slot {
         }
     }
 
-    /// For the answer to a call of this method; a long one counts as memory of the caller.
+    /// Returns a slot for the answer to a call of this method. A long answer counts as memory of the caller.
     pub(crate) fn of_call(method: &str, account: Option<Account>, room: Room) -> Self {
         Self {
             account,
@@ -168,11 +168,11 @@ impl Slot {
                 waiting.done = Some(result);
                 waiting.counted = counted;
             }
-            Err(no_room) => waiting.done = Some(Err(unread(no_room, self.only_reads))),
+            Err(no_room) => waiting.done = Some(Err(no_room_for_answer(no_room, self.only_reads))),
         });
     }
 
-    /// What comes next. After the end it waits for ever.
+    /// Returns the next message. Waits for ever after the answer.
     pub(crate) async fn next(&self) -> Said {
         loop {
             let changed = self.changed.notified();
@@ -183,12 +183,17 @@ impl Slot {
         }
     }
 
-    /// Another question that is there already.
+    /// Returns the answer, if it is there already.
+    pub(crate) fn end(&self) -> Option<Result<Box<RawValue>, RpcError>> {
+        self.lock().done.take()
+    }
+
+    /// Returns another question, if there is one already.
     pub(crate) fn next_question(&self) -> Option<Question> {
         self.lock().questions.pop_front()
     }
 
-    /// Waits until this question need not be answered: it was taken back, or the call has ended.
+    /// Waits until this question need not be answered: it was cancelled, or the call has ended.
     pub(crate) async fn moot(&self, number: u64) {
         loop {
             let changed = self.changed.notified();
@@ -221,7 +226,7 @@ impl Slot {
         {
             return Some(Said::Question(question));
         }
-        // Whoever writes the message counts it from here on.
+        // From here on, the code that writes the message counts its memory.
         waiting.counted = None;
         waiting.done.take().map(Said::Done)
     }
@@ -242,8 +247,9 @@ impl Waiting {
     }
 }
 
-/// An answer has no room beside those that nobody has read yet.
-fn unread(no_room: NoRoom, only_reads: bool) -> RpcError {
+/// Makes the error for an answer that has no room, because earlier answers were not read yet. `only_reads` is whether the request can
+/// be made again. For services that make answers of a server longer.
+pub fn no_room_for_answer(no_room: NoRoom, only_reads: bool) -> RpcError {
     let (bytes, most) = (no_room.wanted, no_room.total);
     let retriable = only_reads && no_room.retriable;
     let what_now = match (only_reads, retriable) {

@@ -1,4 +1,4 @@
-//! What goes on with one server, between its callers and the task that speaks with it.
+//! The state of one server, shared between its callers and the task that speaks with it.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -27,7 +27,7 @@ use serde_json::{
 };
 use tokio::{
     sync::{Notify, watch},
-    time::timeout,
+    time::{Instant, timeout},
 };
 
 use crate::{
@@ -41,7 +41,7 @@ use crate::{
     turns::Turns,
 };
 
-/// Everything that callers and the task share.
+/// The state that callers and the task share.
 pub(crate) struct Shared {
     pub(crate) route: Route,
     pub(crate) profile: Profile,
@@ -50,33 +50,34 @@ pub(crate) struct Shared {
     pub(crate) hear: Option<Hear>,
     pub(crate) health: Option<Arc<Health>>,
     pub(crate) held: HeldCalls,
-    /// `None`: nobody wants headers to be checked.
+    /// `None`: headers are not checked.
     pub(crate) mirrored: Option<Mirrored>,
     state: Mutex<State>,
-    /// What waits for all callers.
+    /// The room for messages to all callers.
     pub(crate) room: Room,
-    /// Something is to be sent.
+    /// Notified when something is to be sent.
     pub(crate) woken: Notify,
     pub(crate) status: watch::Sender<Status>,
-    /// How many wait for a server.
+    /// The number of callers that wait for a server.
     wanting: AtomicUsize,
     /// Questions that are being answered.
     answering: Tasks,
 }
 
-/// Hears log messages that belong to no call.
+/// Gets log messages that belong to no call.
 pub(crate) type Hear = Arc<dyn Fn(&RawValue) + Send + Sync>;
 
-/// How it stands with the server.
+/// The state of the connection.
 #[derive(Debug, Default)]
 pub(crate) struct Status {
     /// The server, while it is there.
     peer: Option<Arc<Peer>>,
-    /// How often it was there.
+    /// The number of times that the server opened.
     pub(crate) opened: u64,
-    /// How often it could not be reached: whoever waits is told of the next time, whatever comes after it.
+    /// The number of times that the server could not be reached. A caller that waits is told the next failure, whatever
+    /// comes after it.
     failures: u64,
-    /// Why it could not the last time.
+    /// The error of the last failure.
     error: Option<RpcError>,
 }
 
@@ -85,15 +86,17 @@ pub(crate) struct State {
     pub(crate) slots: BTreeMap<i64, Taker>,
     /// Calls that the server gets later.
     turns: Turns<Call>,
-    /// Who was asked what.
+    /// The call that each question was given to.
     asked: HashMap<u64, i64>,
     pub(crate) listeners: Listeners,
     pub(crate) callers: Callers,
+    /// When the server ended the subscriptions, if clients were not told yet.
+    pub(crate) listening_ended: Option<Instant>,
     is_closed: bool,
 }
 
 impl State {
-    /// A call has ended. Nobody answers what it was asked.
+    /// Forgets a call that has ended, with its questions.
     fn forget(&mut self, id: i64) -> Option<Taker> {
         if !self.asked.is_empty() {
             self.asked.retain(|_, call| *call != id);
@@ -107,38 +110,38 @@ impl State {
     }
 }
 
-/// Where a call comes from; by default, from this process itself.
+/// The origin of a call; by default, this process itself.
 #[derive(Default)]
 pub(crate) struct Origin {
-    /// The client that it belongs to.
+    /// The client that the call belongs to.
     pub(crate) client: Option<Client>,
-    /// Can that be asked something?
+    /// Whether the client can be asked something.
     pub(crate) is_askable: bool,
-    /// Whose memory a long answer takes.
+    /// The account that pays for a long answer.
     pub(crate) account: Option<Account>,
-    /// The start of the server that it is for; `None`: any.
+    /// The start of the server that the call is for; `None`: any.
     pub(crate) start: Option<AtStart>,
 }
 
-/// Who waits for an answer.
+/// The receiver of an answer.
 pub(crate) struct Taker {
     pub(crate) slot: Arc<Slot>,
-    /// Can it be asked something?
+    /// Whether the client can be asked something.
     pub(crate) is_askable: bool,
-    /// The client that it belongs to; `None` if this process asks for itself.
+    /// The client that the call belongs to; `None` if this process asks for itself.
     client: Option<Client>,
-    /// The start of the server that the call is for; `None` if any will do.
+    /// The start of the server that the call is for; `None`: any.
     start: Option<AtStart>,
 }
 
-/// Binds a request to one start of a server. Put it into the [extensions](lmcp_core::Request::extend) of the request. If the server was
-/// lost since that start, the request fails, and the next start of the server never gets it. For callers that decide by what the server
-/// offered earlier.
+/// Binds a request to one start of a server. Put it into the [extensions](lmcp_core::Request::extend) of the request. If the
+/// server was lost since that start, the request fails, and the next start of the server never gets it. Use it for a caller
+/// that decides by an earlier listing of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AtStart(u64);
 
 impl AtStart {
-    /// The start with this number, as [`times_opened`](crate::Upstream::times_opened) counts them.
+    /// Names the start with this number, as [`times_opened`](crate::Upstream::times_opened) counts them.
     pub fn new(times_opened: u64) -> Self {
         Self(times_opened)
     }
@@ -161,6 +164,7 @@ impl Shared {
             asked: HashMap::new(),
             listeners: Listeners::default(),
             callers: Callers::default(),
+            listening_ended: None,
             is_closed: false,
         };
         Self {
@@ -185,7 +189,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes a call.
+    /// Begins a call.
     pub(crate) fn begin(&self, call: Call, origin: Origin) -> Result<Arc<Slot>, RpcError> {
         let Origin {
             client,
@@ -238,11 +242,14 @@ impl Shared {
     }
 
     pub(crate) fn answer(&self, question: u64, answer: Result<&RawValue, &RpcError>) {
-        self.lock().conversation.answer(question, answer);
+        let mut state = self.lock();
+        state.asked.remove(&question);
+        state.conversation.answer(question, answer);
+        drop(state);
         self.woken.notify_one();
     }
 
-    /// The server, once it is there.
+    /// Returns the server, and waits until it has opened.
     pub(crate) async fn peer(&self) -> Result<Arc<Peer>, RpcError> {
         if let Some(peer) = &self.status.borrow().peer {
             return Ok(Arc::clone(peer));
@@ -274,7 +281,7 @@ impl Shared {
         }
     }
 
-    /// Waits until the server knows of all that is wished for. Not for ever: some say nothing about it.
+    /// Waits until the server has confirmed all wishes. The time is limited, because some servers never confirm.
     pub(crate) async fn granted(&self) -> Result<(), RpcError> {
         let mut status = self.status.subscribe();
         let failures = status.borrow_and_update().failures;
@@ -293,9 +300,10 @@ impl Shared {
         timeout(GRANT_WAIT, granted).await.unwrap_or(Ok(()))
     }
 
-    /// Nobody will be there soon: whoever waits is told.
+    /// Fails all calls that wait and ends all subscriptions, because no server will be there soon.
     pub(crate) fn give_up(&self, error: &RpcError) {
         let mut state = self.lock();
+        state.end_listening(&Err(error.clone()));
         for id in state.turns.give_up() {
             if let Some(taker) = state.forget(id) {
                 taker.slot.done(Err(error.clone()));
@@ -304,7 +312,7 @@ impl Shared {
         state.conversation.give_up(error);
     }
 
-    /// The server cannot be reached, or is none.
+    /// Notes that the server cannot be reached, or is not an MCP server.
     pub(crate) fn failed(&self, error: RpcError) {
         self.status.send_modify(|status| {
             status.peer = None;
@@ -313,14 +321,14 @@ impl Shared {
         });
     }
 
-    /// Tells the log of what went wrong.
+    /// Reports a failure in the log.
     pub(crate) fn complain(&self, why: &str) {
         if let Some(health) = &self.health {
             health.failed(why);
         }
     }
 
-    /// The server is there, or it is not any more.
+    /// Notes that the server has opened, or is lost.
     pub(crate) fn is_there(&self, peer: Option<Arc<Peer>>) {
         if let (Some(health), Some(_)) = (&self.health, &peer) {
             health.there();
@@ -331,28 +339,34 @@ impl Shared {
         });
     }
 
+    /// Is the server there now?
+    pub(crate) fn is_open(&self) -> bool {
+        self.status.borrow().peer.is_some()
+    }
+
     /// How often the server was there.
     pub(crate) fn times_opened(&self) -> u64 {
         self.status.borrow().opened
     }
 
-    /// Takes in one page of the server's tools.
+    /// Learns from one page of the server's tools.
     pub(crate) fn learn(&self, page: &RawValue) {
         if let Some(mirrored) = &self.mirrored {
             mirrored.learn(self.times_opened(), page);
         }
     }
 
-    /// Does anybody want a server?
+    /// Returns whether a caller wants a server.
     pub(crate) fn is_wanted(&self) -> bool {
         self.wanting.load(Ordering::Acquire) > 0 || self.lock().conversation.wants_server()
     }
 
-    /// The way to a server is open: it has heard of nobody.
+    /// Notes that a connection is open, to a server that knows no caller yet.
     pub(crate) fn opened(&self) {
         let mut state = self.lock();
         state.conversation.opened();
-        // Nothing was sent yet: what is for an earlier start of the server has not begun.
+        state.listening_ended = None;
+        // Nothing was sent yet, so calls for an earlier start of the server have not begun.
         let bound = state.slots.iter().filter(|(_, it)| it.start.is_some());
         let bound: Vec<i64> = bound.map(|(id, _)| *id).collect();
         for id in bound {
@@ -365,23 +379,33 @@ impl Shared {
         callers.begin_again(slots.values().filter_map(|taker| taker.client.as_ref()));
     }
 
-    /// Takes in a line of the server. `false`: the server writes nothing but rubbish.
+    /// Takes a line of the server. `false`: the server writes only rubbish.
     pub(crate) fn hear_line(&self, line: &bytes::Bytes) -> bool {
         let conversation = &mut self.lock().conversation;
         conversation.line(line);
         !conversation.is_rubbish()
     }
 
-    /// Does what the conversation says, and returns the lines that are to be sent.
+    /// Handles the events of the conversation, and returns the lines to send.
     pub(crate) fn settle(self: &Arc<Self>) -> Settled {
         let mut settled = Settled::default();
         let mut state = self.lock();
         while let Some(output) = state.conversation.output() {
             match output {
                 Output::Send(line) => settled.lines.push(line),
-                Output::Ready(peer) => self.is_there(Some(peer)),
+                Output::Ready(peer) => {
+                    self.is_there(Some(peer));
+                    if self.times_opened() > 1 {
+                        state.listeners.may_have_changed();
+                    }
+                }
                 Output::Unfit(error) => {
                     self.complain(&error.message);
+                    // Another try may help if only the connection broke.
+                    let data = error.data.as_ref();
+                    if data.is_none_or(|data| data["retriable"] != true) {
+                        state.end_listening(&Err(error.clone()));
+                    }
                     self.failed(error);
                     settled.is_over = true;
                 }
@@ -404,7 +428,11 @@ impl Shared {
                     };
                     self.asked(&mut state, question);
                 }
-                // Whoever waits for it looks again.
+                Output::ListeningEnded(Ok(())) => state.listening_ended = Some(Instant::now()),
+                Output::ListeningEnded(Err(error)) => state.end_listening(&Err(error)),
+                Output::ListensAgain => state.listeners.may_have_changed(),
+                Output::WishesRefused(error) => state.refuse_wishes(error),
+                // Waiting callers check again.
                 Output::Granted => self.status.send_modify(|_| {}),
                 Output::TakenBack(number) => {
                     let asked = state.asked.remove(&number);
@@ -433,18 +461,20 @@ impl Shared {
             return hear(&params);
         }
         // Where several call, or called before, nobody can tell whose call it is about, and it may be for one of them alone.
-        let mut slots = state.slots.values();
-        if let (Some(only), None) = (slots.next(), slots.next())
-            && let Some(client) = &only.client
+        // What this process asks for itself is nobody's.
+        let takers = state.slots.values();
+        let mut calls = takers.filter_map(|taker| Some((&taker.slot, taker.client.as_ref()?)));
+        if let (Some((slot, client)), None) = (calls.next(), calls.next())
             && state.callers.are_only(&client.owner)
         {
-            only.slot.notice(method, params);
+            slot.notice(method, params);
         }
     }
 
-    /// Hands a question to whoever answers it: one for all, or the call that began last, for servers ask at once. A question
-    /// does not say which call it is about, and one client must not answer for another. So nobody is asked where several
-    /// clients call, nor where the server has ever heard of another owner: it may ask about a call that has ended.
+    /// Passes a question to the common answerer, if there is one, or to the call that began last, because servers usually
+    /// ask at once. A question does not say which call it is about, and one client must not answer for another. So nobody is
+    /// asked where several clients call, nor where the server has ever heard of another owner: it may ask about a call that
+    /// has ended.
     fn asked(self: &Arc<Self>, state: &mut State, question: Question) {
         if let Some(answer) = &self.answer {
             return self.answer_with(Arc::clone(answer), &question);
@@ -476,7 +506,7 @@ impl Shared {
         let asked = InputRequest::read(&question.method, &question.params);
         let key = key_of(&question.params);
         let (number, shared) = (question.number, Arc::downgrade(self));
-        // On a task of its own: people think long, and the state is locked here.
+        // The answer runs on a task of its own: people think long, and the state is locked here.
         self.answering.spawn(async move {
             let answered = match asked {
                 Some(asked) => answer(Asked::new(key, asked)).await,
@@ -491,7 +521,7 @@ impl Shared {
         });
     }
 
-    /// The task has ended: nobody gets an answer any more.
+    /// Fails all calls, because the task has ended.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.is_closed = true;
@@ -505,15 +535,15 @@ impl Shared {
     }
 }
 
-/// What came of a turn.
+/// The result of a turn.
 #[derive(Default)]
 pub(crate) struct Settled {
     pub(crate) lines: Vec<bytes::Bytes>,
-    /// The server cannot be spoken with.
+    /// The client and the server have no common revision.
     pub(crate) is_over: bool,
 }
 
-/// A question as a member of an answer.
+/// Returns a question as a member of an answer.
 pub(crate) fn question<'a>(method: &str, params: &RawValue) -> Members<'a> {
     let mut question = Members::default();
     question.set("method", method);
@@ -521,7 +551,7 @@ pub(crate) fn question<'a>(method: &str, params: &RawValue) -> Members<'a> {
     question
 }
 
-/// Somebody who waits for a server.
+/// Counts a caller that waits for a server.
 struct Wanting<'a>(&'a Shared);
 
 impl<'a> Wanting<'a> {
@@ -537,7 +567,7 @@ impl Drop for Wanting<'_> {
     }
 }
 
-/// The key of a question, which only a server in this process tells.
+/// Returns the key of a question, which only a server in this process sets.
 fn key_of(params: &RawValue) -> String {
     #[derive(Default, Deserialize)]
     struct Params {
@@ -549,7 +579,7 @@ fn key_of(params: &RawValue) -> String {
     key.unwrap_or_default().to_owned()
 }
 
-/// The server is another one than the call is for.
+/// Makes the error for a call that was for another start of the server.
 fn started_again() -> RpcError {
     let words = "the server was started again; the request was not sent, and can be tried again";
     RpcError::internal(words)
@@ -560,3 +590,6 @@ fn closed() -> RpcError {
     RpcError::internal("the client is closed")
         .with_data(json!({ "retriable": false, "fault": "transport" }))
 }
+
+#[cfg(test)]
+mod tests;

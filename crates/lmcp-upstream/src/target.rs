@@ -1,4 +1,4 @@
-//! What a client connects to.
+//! The servers that a client can connect to.
 
 use std::{ffi::OsString, path::PathBuf};
 
@@ -158,10 +158,10 @@ impl UrlTarget {
         self
     }
 
-    /// The route to the server, for an [`Upstream`].
+    /// Returns the route to the server, for an [`Upstream`].
     ///
     /// # Errors
-    /// The URL is none, a header cannot be sent, or a file cannot be read.
+    /// The URL is not valid, a header cannot be sent, or a file cannot be read.
     pub fn route(mut self) -> Result<Route, Error> {
         if let Some(path) = &self.token_file {
             let token = std::fs::read_to_string(path).map_err(|err| {
@@ -206,7 +206,7 @@ impl SocketTarget {
         self
     }
 
-    /// The route to the server, for an [`Upstream`].
+    /// Returns the route to the server, for an [`Upstream`].
     pub fn route(self) -> Route {
         match self.token {
             Some(token) => Route::SocketWithToken(self.path, token),
@@ -241,7 +241,7 @@ impl CommandTarget {
         Self(self.0.current_dir(folder))
     }
 
-    /// The route to the server, for an [`Upstream`].
+    /// Returns the route to the server, for an [`Upstream`].
     pub fn route(self) -> Route {
         Route::Command(self.0)
     }
@@ -273,7 +273,7 @@ impl Target for InProcessTarget {
         let (reader, writer) = tokio::io::split(theirs);
         let caller = self.caller.extended(KeepsKeys);
         let connection = streams(reader, writer, caller);
-        // A pipe in memory does not fail; it ends when the client hangs up.
+        // A pipe in memory does not fail; it ends when the client closes it.
         upstream.run_beside(async move { drop(self.server.serve(connection).await) });
         upstream.ready().await?;
         Ok(Endpoint::new(upstream))
@@ -311,7 +311,7 @@ async fn connect(route: Route, settings: &Settings) -> Result<Endpoint, Error> {
     Ok(Endpoint::new(upstream))
 }
 
-/// The pipe to a server in this process holds so many bytes in each direction, as one of the system does.
+/// The number of bytes that the pipe to a server in this process holds in each direction, the same as a pipe of the system.
 const PIPE_BYTES: usize = 64 << 10;
 
 #[cfg(test)]

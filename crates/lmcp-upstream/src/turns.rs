@@ -1,20 +1,20 @@
-//! Whose call a server gets next, where it takes a few at once. No caller gets all places, whoever came first, and those who wait
-//! take turns.
+//! Decides whose call a server gets next, if it takes only a few at once. No caller gets all places, whoever came first, and
+//! waiting callers take turns.
 
 use std::collections::{HashMap, VecDeque};
 
 use lmcp_core::expect_share;
 
-/// The places of one server, and the calls `C` that wait for one.
+/// The places of one server, and the calls `C` that wait for a place.
 #[derive(Debug)]
 pub(crate) struct Turns<C> {
-    /// `None`: the server takes all there are.
+    /// The number of places. `None`: the server takes all calls.
     places: Option<usize>,
-    /// Calls that have a place, and whose they are.
+    /// Calls that have a place, with their owners.
     taken: HashMap<i64, Box<str>>,
-    /// How many of each owner.
+    /// The number of places of each owner.
     held: HashMap<Box<str>, usize>,
-    /// Owners whose calls wait: the one in front is the next.
+    /// Owners whose calls wait: the first one is next.
     waiting: VecDeque<Line<C>>,
 }
 
@@ -35,7 +35,7 @@ impl<C> Turns<C> {
         }
     }
 
-    /// A call of this owner comes. `None`: it waits.
+    /// Adds a call of this owner. `None`: the call waits.
     pub(crate) fn come(&mut self, owner: &str, id: i64, call: C) -> Option<C> {
         if self.places.is_none() {
             return Some(call);
@@ -55,7 +55,7 @@ impl<C> Turns<C> {
         None
     }
 
-    /// A call has ended, or is not wanted any more.
+    /// Removes a call that has ended or was cancelled.
     pub(crate) fn leave(&mut self, id: i64) {
         let Some(owner) = self.taken.remove(&id) else {
             for line in &mut self.waiting {
@@ -71,7 +71,7 @@ impl<C> Turns<C> {
         }
     }
 
-    /// The next call that has a place now.
+    /// Returns the next call that has a place now.
     pub(crate) fn next(&mut self) -> Option<C> {
         let mut lines = self.waiting.iter();
         let place = lines.position(|line| self.has_place(&line.owner))?;
@@ -84,7 +84,7 @@ impl<C> Turns<C> {
         Some(call)
     }
 
-    /// Nobody waits any more: gives those who did.
+    /// Removes all waiting calls, and returns them.
     pub(crate) fn give_up(&mut self) -> Vec<i64> {
         let lines = std::mem::take(&mut self.waiting).into_iter();
         lines
@@ -98,7 +98,7 @@ impl<C> Turns<C> {
         self.taken.insert(id, owner);
     }
 
-    /// Is there a place for one more of this owner? One that has none gets any that is free.
+    /// Returns whether there is a place for one more call of this owner. An owner without a place gets any free one.
     fn has_place(&self, owner: &str) -> bool {
         let (mine, all) = (self.held.get(owner).copied(), self.taken.len());
         let (mine, places) = (mine.unwrap_or_default(), self.places.unwrap_or(usize::MAX));

@@ -2,10 +2,7 @@
 
 use std::{fmt, pin::Pin, sync::Arc, time::Duration};
 
-use lmcp_client::{
-    Route,
-    conversation::{Call, Profile},
-};
+use lmcp_client::{Route, conversation::Profile};
 use lmcp_core::{
     Payload, Replies, Request, Service, Tasks,
     client::{Answerer, Settings},
@@ -21,8 +18,8 @@ use crate::{
     call, cross,
     health::Health,
     limits::PATIENCE,
-    pump,
-    state::{Hear, Origin, Shared},
+    ping, pump,
+    state::{Hear, Shared},
 };
 
 /// A remote server as a [`Service`]: callers of every revision share it, whichever revision the server speaks.
@@ -35,7 +32,7 @@ pub struct Upstream(Arc<Owner>);
 
 struct Owner {
     shared: Arc<Shared>,
-    /// Tells the task to end. The task alone listens, and does so until it has ended.
+    /// Tells the task to end. Only the task has a receiver, until it has ended.
     closing: watch::Sender<bool>,
     /// Ends with the owner.
     pump: Tasks,
@@ -80,6 +77,16 @@ impl Upstream {
     pub async fn close(&self) {
         let _ = self.0.closing.send(true);
         self.0.closing.closed().await;
+    }
+
+    /// Is the server there now?
+    pub(crate) fn is_open(&self) -> bool {
+        self.0.shared.is_open()
+    }
+
+    /// Do both stand for one server?
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 
     /// Runs a future until it ends, or until this server is dropped.
@@ -213,7 +220,7 @@ impl Service for Upstream {
                 }
             }),
             request::PING => Replies::later(async move {
-                match ping(&shared).await {
+                match ping::ping(&shared).await {
                     Ok(()) => Replies::done(Payload::Acknowledged),
                     Err(error) => Replies::error(error),
                 }
@@ -242,7 +249,7 @@ impl Service for Upstream {
     }
 
     fn ping(&self) -> Pin<Box<dyn Future<Output = Result<(), RpcError>> + Send + '_>> {
-        Box::pin(ping(&self.0.shared))
+        Box::pin(ping::ping(&self.0.shared))
     }
 
     fn is_idle(&self) -> bool {
@@ -250,35 +257,12 @@ impl Service for Upstream {
     }
 }
 
-/// Is it not passed on? Of what is, headers are checked first.
+/// Returns whether the upstream itself answers this method. For all other methods, headers are checked first.
 fn is_answered_here(method: &str) -> bool {
     matches!(
         method,
         request::DISCOVER | request::LISTEN | request::SUBSCRIBE | request::UNSUBSCRIBE
     )
-}
-
-/// Asks the server whether it is there, in whatever words it knows.
-async fn ping(shared: &Arc<Shared>) -> Result<(), RpcError> {
-    let peer = shared.peer().await?;
-    let id = shared.ids.next();
-    let (method, params) = if peer.version.has_handshake() {
-        (request::PING, json!({}))
-    } else {
-        let head = json!({
-            lmcp_wire::meta::PROTOCOL_VERSION: peer.version.as_str(),
-            lmcp_wire::meta::CLIENT_INFO: shared.profile.info,
-            lmcp_wire::meta::CLIENT_CAPABILITIES: {},
-        });
-        (request::DISCOVER, json!({ "_meta": head }))
-    };
-    let call = Call::new(id, method, params.to_string().as_bytes(), &peer);
-    let slot = shared.begin(call, Origin::default())?;
-    loop {
-        if let crate::slot::Said::Done(result) = slot.next().await {
-            return result.map(drop);
-        }
-    }
 }
 
 fn set_level(shared: &Shared, request: &Request) -> Result<(), RpcError> {

@@ -10,11 +10,11 @@ use serde_json::value::RawValue;
 
 use crate::error::RpcError;
 
-/// The messages of a batch, each still to be parsed. `None`: it is not one. Of a batch that has more than `most`, one more
-/// than that is returned: eight megabytes of `1,` would become four million messages.
+/// Cuts a batch into its messages, which are not parsed yet. `None`: the text is no batch. If the batch has more than `most`
+/// messages, only one more than that is returned: eight megabytes of `1,` would become four million messages.
 ///
 /// # Errors
-/// It begins as one, and is not JSON.
+/// The text begins as a batch, and is not JSON.
 pub fn batch(bytes: &[u8], most: usize) -> Option<Result<Vec<&RawValue>, RpcError>> {
     if !bytes.trim_ascii_start().starts_with(b"[") {
         return None;

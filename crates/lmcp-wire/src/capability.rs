@@ -1,7 +1,7 @@
-//! What the two sides say they can do.
+//! The capabilities of the two sides.
 //!
-//! A client declares its capabilities on every request; a server its own in `server/discover`. A member that is
-//! present, even as `{}`, is a yes.
+//! A client declares its capabilities in every request; a server declares its own in `server/discover`. A capability counts as
+//! declared if its member is present, even as `{}`.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,21 +12,21 @@ use crate::{Object, shape::some_object};
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ClientCapabilities {
-    /// Asking the user.
+    /// The client can ask the user.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
         deserialize_with = "some_object"
     )]
     pub elicitation: Option<ElicitationCapability>,
-    /// Asking the model.
+    /// The client can ask the model.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
         deserialize_with = "some_object"
     )]
     pub sampling: Option<SamplingCapability>,
-    /// Asking for the folders the client works in.
+    /// The client can be asked for the folders that it works in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub roots: Option<Object>,
     /// Not standardised.
@@ -38,21 +38,21 @@ pub struct ClientCapabilities {
 }
 
 impl ClientCapabilities {
-    /// Forms can be shown. `elicitation: {}` means forms, as it did before there was a choice.
+    /// Whether the client can show forms. `elicitation: {}` means forms, as in the revisions that had no other way.
     pub fn has_form(&self) -> bool {
         self.elicitation
             .as_ref()
             .is_some_and(|modes| modes.form.is_some() || modes.url.is_none())
     }
 
-    /// Links can be shown.
+    /// Whether the client can show links.
     pub fn has_url(&self) -> bool {
         self.elicitation
             .as_ref()
             .is_some_and(|modes| modes.url.is_some())
     }
 
-    /// The extension is declared.
+    /// Whether the extension is declared.
     pub fn has_extension(&self, id: &str) -> bool {
         self.extensions
             .as_ref()
@@ -117,16 +117,16 @@ pub struct ServerCapabilities {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ListCapability {
-    /// Changes are announced.
+    /// Whether changes are announced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub list_changed: Option<bool>,
-    /// Single items can be watched (resources only).
+    /// Whether single items can be watched (resources only).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subscribe: Option<bool>,
 }
 
 impl ListCapability {
-    /// Changes are announced.
+    /// A list whose changes are announced.
     pub fn announced() -> Self {
         Self {
             list_changed: Some(true),
@@ -134,7 +134,7 @@ impl ListCapability {
         }
     }
 
-    /// Changes are announced, and single items can be watched.
+    /// A list whose changes are announced, and whose items can be watched.
     pub fn watched() -> Self {
         Self {
             list_changed: Some(true),

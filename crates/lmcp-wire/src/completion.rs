@@ -10,7 +10,7 @@ use crate::{name::name, shape::object};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct CompleteParams<'a> {
-    /// Whose argument it is.
+    /// The prompt or the template that the argument belongs to.
     #[serde(rename = "ref", borrow, deserialize_with = "object")]
     pub reference: Reference<'a>,
     /// The argument, and what is typed so far.
@@ -29,10 +29,10 @@ pub enum Reference<'a> {
     /// A prompt, by name.
     #[serde(rename = "ref/prompt")]
     Prompt {
-        /// Its name.
+        /// The name of the prompt.
         #[serde(borrow, deserialize_with = "name")]
         name: Cow<'a, str>,
-        /// Its title, which some clients repeat.
+        /// The title of the prompt, which some clients repeat.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         title: Option<String>,
     },
@@ -49,7 +49,7 @@ pub enum Reference<'a> {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Argument<'a> {
-    /// Which.
+    /// The name of the argument.
     #[serde(borrow, deserialize_with = "name")]
     pub name: Cow<'a, str>,
     /// The text that is typed so far.
@@ -81,10 +81,10 @@ pub struct CompleteResult {
 pub struct Completion {
     /// At most [`Completion::MAX_VALUES`].
     pub values: Vec<String>,
-    /// How many there are.
+    /// The number of all suggestions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<usize>,
-    /// There are more.
+    /// Whether there are more suggestions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub has_more: Option<bool>,
 }
@@ -129,7 +129,7 @@ impl Completion {
 }
 
 impl CompleteResult {
-    /// The first hundred, with the total and whether there are more.
+    /// Makes an answer of the first hundred values. It also says how many there are.
     pub fn new(mut values: Vec<String>) -> Self {
         let total = values.len();
         values.truncate(Completion::MAX_VALUES);

@@ -1,4 +1,4 @@
-//! Content blocks, and what they are annotated with.
+//! Content blocks, and their annotations.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -47,7 +47,7 @@ impl Content {
         })
     }
 
-    /// A picture, as its file has it, and its MIME type.
+    /// A picture: the bytes of its file, and its MIME type.
     ///
     /// ```
     /// # use lmcp::wire::Content;
@@ -64,7 +64,7 @@ impl Content {
         Self::Image(MediaContent::new(data, mime_type))
     }
 
-    /// A sound, as its file has it, and its MIME type.
+    /// A sound: the bytes of its file, and its MIME type.
     pub fn audio(bytes: &[u8], mime_type: impl Into<String>) -> Self {
         Self::audio_base64(base64(bytes), mime_type)
     }
@@ -88,7 +88,7 @@ impl Content {
         Self::ResourceLink(resource)
     }
 
-    /// The same block, annotated. Blocks of sampling have no annotations and stay as they are.
+    /// Adds annotations. Blocks of sampling have none, and stay as they are.
     #[must_use]
     pub fn annotate(mut self, annotations: Annotations) -> Self {
         let slot = match &mut self {
@@ -102,7 +102,7 @@ impl Content {
         self
     }
 
-    /// The text, if that is what it is.
+    /// The text, if the block is text.
     pub fn as_text(&self) -> Option<&str> {
         match self {
             Self::Text(block) => Some(&block.text),
@@ -174,7 +174,7 @@ pub type ResourceLink = Resource;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ToolUseContent {
-    /// Names this use.
+    /// The id of this use of the tool.
     pub id: String,
     /// The tool.
     pub name: String,
@@ -186,7 +186,7 @@ pub struct ToolUseContent {
 }
 
 impl ToolUseContent {
-    /// A model uses a tool. The result names the use by this id.
+    /// Makes the use of a tool by a model. The result names the use by this id.
     pub fn new(id: impl Into<String>, name: impl Into<String>, input: Value) -> Self {
         Self {
             id: id.into(),
@@ -202,18 +202,18 @@ impl ToolUseContent {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ToolResultContent {
-    /// The use this answers.
+    /// The id of the use that this answers.
     pub tool_use_id: String,
-    /// Unstructured.
+    /// The result as content blocks.
     pub content: Vec<Content>,
-    /// Structured; `null` is a value like any other.
+    /// The structured result. `null` is a value like any other.
     #[serde(
         default,
         deserialize_with = "present",
         skip_serializing_if = "Option::is_none"
     )]
     pub structured_content: Option<Value>,
-    /// The tool failed.
+    /// Whether the tool failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub is_error: Option<bool>,
     /// `_meta`
@@ -239,15 +239,15 @@ impl ToolResultContent {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ResourceContents {
-    /// Where it was read.
+    /// The URI that was read.
     pub uri: String,
     /// The MIME type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
-    /// Text; exactly one of this and `blob` is there.
+    /// The text. Exactly one of `text` and `blob` is there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// Base64.
+    /// The bytes as Base64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blob: Option<String>,
     /// `_meta`
@@ -286,48 +286,48 @@ impl ResourceContents {
     }
 }
 
-/// Bytes as the standard padded Base64 that every binary member of the protocol uses.
+/// Encodes bytes as the standard padded Base64 that every binary member of the protocol uses.
 pub fn base64(bytes: &[u8]) -> String {
     use base64::{Engine as _, engine::general_purpose::STANDARD};
     STANDARD.encode(bytes)
 }
 
-/// For whom something is, and how important.
+/// The readers that an item is meant for, and its importance.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Annotations {
-    /// For whom.
+    /// The readers that the item is meant for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub audience: Vec<Role>,
-    /// 0 to 1.
+    /// The importance, from 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<f64>,
-    /// ISO 8601.
+    /// The time of the last change, in ISO 8601.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_modified: Option<String>,
 }
 
-/// A picture for something.
+/// A picture that clients show for an item.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Icon {
-    /// `https:` or `data:`.
+    /// The address of the picture: `https:` or `data:`.
     pub src: String,
     /// The MIME type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
-    /// `48x48`, or `any`.
+    /// The sizes of the picture, such as `48x48`, or `any`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sizes: Vec<String>,
-    /// `light` or `dark`.
+    /// The theme that the picture is made for: `light` or `dark`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub theme: Option<String>,
 }
 
 impl Icon {
-    /// A picture at an address.
+    /// Makes a picture at an address.
     pub fn new(src: impl Into<String>) -> Self {
         Self {
             src: src.into(),

@@ -1,6 +1,6 @@
-//! How deep the arrays and objects of a JSON text stand in each other, without reading it.
+//! Measures how deep the arrays and objects of a JSON text are nested, without parsing it.
 
-/// Do arrays and objects stand in each other deeper than this? Text that is no JSON gets any answer.
+/// Whether arrays and objects are nested deeper than this. For text that is no JSON, the answer means nothing.
 pub fn is_deeper(text: &[u8], levels: usize) -> bool {
     let (mut rest, mut depth) = (text, 0_usize);
     while let Some((&byte, after)) = rest.split_first() {
@@ -20,7 +20,7 @@ pub fn is_deeper(text: &[u8], levels: usize) -> bool {
     false
 }
 
-/// What follows a string whose first quote has been read.
+/// Returns the text after a string whose first quote has been read.
 pub(crate) fn after_string(mut text: &[u8]) -> &[u8] {
     while let Some(at) = memchr::memchr2(b'"', b'\\', text) {
         let is_end = text.get(at) == Some(&b'"');

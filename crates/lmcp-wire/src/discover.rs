@@ -9,11 +9,11 @@ use crate::{capability::ServerCapabilities, name::optional_name};
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct DiscoverResult {
-    /// Newest first.
+    /// The revisions that the server speaks, newest first.
     pub supported_versions: Vec<String>,
     /// The capabilities of the server.
     pub capabilities: ServerCapabilities,
-    /// How to use it, for the model.
+    /// Advice to the model on how to use the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instructions: Option<String>,
 }
@@ -33,7 +33,7 @@ impl DiscoverResult {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct PaginatedParams {
-    /// From the page before; the empty string is a cursor, absence is not.
+    /// The cursor of the page before. An empty string is a cursor, too.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -47,14 +47,14 @@ pub struct PaginatedParams {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct CacheHint {
-    /// Milliseconds; 0 is stale at once.
+    /// The time in milliseconds. With 0, the result is stale at once.
     pub ttl_ms: u64,
-    /// By whom.
+    /// The callers that may reuse the result.
     pub cache_scope: CacheScope,
 }
 
 impl CacheHint {
-    /// For everybody.
+    /// A result that everybody may reuse.
     pub const fn public(ttl_ms: u64) -> Self {
         Self {
             ttl_ms,
@@ -62,7 +62,7 @@ impl CacheHint {
         }
     }
 
-    /// For this caller alone.
+    /// A result that only this caller may reuse.
     pub const fn private(ttl_ms: u64) -> Self {
         Self {
             ttl_ms,
@@ -78,6 +78,6 @@ impl CacheHint {
 pub enum CacheScope {
     /// Everybody.
     Public,
-    /// The caller it was made for.
+    /// The caller that the result was made for.
     Private,
 }

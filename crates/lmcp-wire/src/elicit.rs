@@ -10,7 +10,7 @@ use crate::Object;
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ElicitParams {
-    /// `form` if absent.
+    /// The way to ask. `form` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<ElicitMode>,
     /// The text that the user reads.
@@ -21,7 +21,7 @@ pub struct ElicitParams {
     /// The link.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// Tells links apart, in 2025-11-25 alone.
+    /// Tells several links apart. Only in 2025-11-25.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub elicitation_id: Option<String>,
 }
@@ -52,7 +52,7 @@ impl ElicitParams {
     }
 }
 
-/// How the user is asked.
+/// The way in which the user is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -108,7 +108,7 @@ impl ElicitResult {
     }
 }
 
-/// For those who answer questions of every kind.
+/// Turns the answer into JSON, for functions that answer all kinds of question.
 impl From<ElicitResult> for Value {
     fn from(result: ElicitResult) -> Self {
         json!(result)

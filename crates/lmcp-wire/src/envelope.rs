@@ -1,8 +1,7 @@
-//! Recognising a message without understanding it: for whoever passes messages on.
+//! Reads the outside of a message without its contents, for programs that pass messages on.
 //!
-//! [`Envelope::read`] tells what a message is, which id and which method it has, and checks nothing else: that is the
-//! business of the peer it is passed on to. [`Incoming`](crate::Incoming) is the reader for messages that are to be
-//! answered here.
+//! [`Envelope::read`] returns the kind of a message, its id and its method, and checks nothing else: the peer that gets the
+//! message does that. [`Incoming`](crate::Incoming) reads messages that are answered here.
 
 use std::borrow::Cow;
 
@@ -26,34 +25,34 @@ use crate::{
 pub enum Envelope<'a> {
     /// A request, which wants an answer.
     Request {
-        /// To be repeated in the answer.
+        /// The id, which the answer repeats.
         id: RequestId,
-        /// The id as it stands in the line.
+        /// The id as it is written in the line.
         raw_id: &'a str,
-        /// What is wanted.
+        /// The method that is requested.
         method: Cow<'a, str>,
-        /// `{}` if absent.
+        /// The parameters; `{}` if absent.
         params: &'a str,
     },
     /// A notification, which wants no answer.
     Notification {
-        /// What happened.
+        /// The event.
         method: Cow<'a, str>,
-        /// `{}` if absent.
+        /// The parameters; `{}` if absent.
         params: &'a str,
     },
     /// An answer to a request.
     Response {
-        /// The request.
+        /// The id of the request.
         id: RequestId,
-        /// The id as it stands in the line.
+        /// The id as it is written in the line.
         raw_id: &'a str,
-        /// `None`: it is an error.
+        /// The result. `None`: the answer is an error.
         result: Option<&'a str>,
     },
     /// A message with an id, but without method, result or error.
     Hollow {
-        /// The request that it should answer.
+        /// The id of the request that it should answer.
         id: RequestId,
     },
     /// An error that names no request: the peer could not tell which one it answers.
@@ -63,7 +62,7 @@ pub enum Envelope<'a> {
 }
 
 impl<'a> Envelope<'a> {
-    /// Reads one message. Members that are `null` in place of being absent are absent, but for the id of a request.
+    /// Reads one message. Members that are `null` count as absent, except the id of a request and the result of a response.
     pub fn read(line: &'a [u8]) -> Self {
         let members = std::str::from_utf8(line)
             .ok()
@@ -99,7 +98,7 @@ impl<'a> Envelope<'a> {
     }
 }
 
-/// The line with other words in the place of a part of it, which must be a slice of the line.
+/// Returns the line with another text in the place of a part, which must be a slice of the line.
 pub fn replace(line: &[u8], part: &str, with: &str) -> Vec<u8> {
     let start = part.as_ptr().addr() - line.as_ptr().addr();
     let (before, rest) = line.split_at(start);
@@ -107,7 +106,7 @@ pub fn replace(line: &[u8], part: &str, with: &str) -> Vec<u8> {
     [before, with.as_bytes(), after].concat()
 }
 
-/// The request that a `notifications/cancelled` is about, read and as it stands in the line.
+/// Returns the request that a `notifications/cancelled` is about: its id, parsed and as it is written.
 pub fn cancelled(params: &str) -> Option<(RequestId, &str)> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -120,7 +119,7 @@ pub fn cancelled(params: &str) -> Option<(RequestId, &str)> {
     Some((serde_json::from_str(raw).ok()?, raw))
 }
 
-/// The subscription that a notification belongs to (2026-07-28).
+/// Returns the subscription that a notification belongs to (2026-07-28).
 pub fn subscription(params: &str) -> Option<RequestId> {
     #[derive(Deserialize)]
     struct Outer {
@@ -137,7 +136,7 @@ pub fn subscription(params: &str) -> Option<RequestId> {
     Some(outer.meta.id)
 }
 
-/// The revision that the result of a handshake names.
+/// Returns the revision that the result of a handshake names.
 pub fn agreed_version(result: &str) -> Option<String> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -148,11 +147,11 @@ pub fn agreed_version(result: &str) -> Option<String> {
     Some(agreed.protocol_version)
 }
 
-/// What can be told of a message by its two ends, if it is too long to be read.
+/// Finds the id and the method of a message that is too long to be read, from its two ends.
 pub fn glimpse(head: &[u8], tail: &[u8]) -> Seen {
     let mut seen = Seen::default();
     let mut reader = serde_json::Deserializer::from_slice(head);
-    // It ends with an error, in the middle of something; until then it has seen what there was.
+    // The reader ends with an error where the head breaks off. Until then it has noted the members before.
     let _ = Glimpse(&mut seen).deserialize(&mut reader);
     seen.id = seen.id.or_else(|| last_id(tail));
     seen
@@ -162,9 +161,9 @@ pub fn glimpse(head: &[u8], tail: &[u8]) -> Seen {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Seen {
-    /// Its id.
+    /// The id of the message.
     pub id: Option<RequestId>,
-    /// Its method. `None`: a method may still stand between the two ends.
+    /// The method of the message. `None`: a method may still be between the two ends.
     pub method: Option<String>,
 }
 
@@ -188,7 +187,7 @@ impl<'de> Visitor<'de> for Glimpse<'_> {
     fn visit_map<M: MapAccess<'de>>(self, mut members: M) -> Result<(), M::Error> {
         let mut id = None;
         while let Some(name) = members.next_key::<Cow<'_, str>>()? {
-            // Something stands behind it, so it was not cut off.
+            // Another member follows the id, so the id was not cut off.
             self.0.id = self.0.id.take().or(id.take());
             match &*name {
                 "id" => id = Some(members.next_value()?),
@@ -200,18 +199,18 @@ impl<'de> Visitor<'de> for Glimpse<'_> {
     }
 }
 
-/// An id that stands last in its message, as some write it.
+/// Returns the id if it is the last member of the message, as some programs write it.
 fn last_id(tail: &[u8]) -> Option<RequestId> {
     let text = String::from_utf8_lossy(tail);
     let text = text.trim_end();
     let text = text.strip_suffix('}')?.trim_end();
-    // Only what is closed by the very last brace belongs to the message itself.
+    // Only a member that the very last brace closes belongs to the message itself.
     let text = without_last(text, &[r#""2.0""#, ":", r#""jsonrpc""#, ","]).unwrap_or(text);
     let (_, id) = text.rsplit_once(r#""id""#)?;
     serde_json::from_str(id.trim_start().strip_prefix(':')?).ok()
 }
 
-/// The text without these last words, however they are spaced.
+/// Returns the text without these last words, whatever spaces are between them.
 fn without_last<'a>(text: &'a str, words: &[&str]) -> Option<&'a str> {
     let without = |text: &'a str, word: &&str| text.trim_end().strip_suffix(word);
     words.iter().try_fold(text, without)

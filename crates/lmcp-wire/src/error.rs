@@ -1,6 +1,6 @@
 //! JSON-RPC errors, and every numeric code of the project.
 //!
-//! What a code means, and when a server may send it, is `basic/index` of the specification. No other file of the
+//! The specification describes on its page `basic/index` what a code means, and when a server may send it. No other file of the
 //! workspace writes a code as a number.
 
 use std::{borrow::Cow, fmt};
@@ -31,7 +31,7 @@ pub const MISSING_CLIENT_CAPABILITY: i64 = -32021;
 /// The protocol revision is not served.
 pub const UNSUPPORTED_VERSION: i64 = -32022;
 
-/// The `error` member of a response: what the peer *program* reads.
+/// The `error` member of a response, which the peer *program* reads.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RpcError {
@@ -39,7 +39,7 @@ pub struct RpcError {
     pub code: i64,
     /// The message: one sentence.
     pub message: Cow<'static, str>,
-    /// What a program can act on; `null` is something, too.
+    /// Data that a program can act on. `null` is a value, too.
     #[serde(
         default,
         deserialize_with = "present",
@@ -101,7 +101,7 @@ impl RpcError {
         Self::new(HEADER_MISMATCH, message)
     }
 
-    /// [`MISSING_CLIENT_CAPABILITY`], naming what would have been needed.
+    /// [`MISSING_CLIENT_CAPABILITY`], which names the capabilities that are needed.
     pub fn missing_capability(needed: &ClientCapabilities) -> Self {
         let data = json!({ "requiredCapabilities": needed });
         let names = data["requiredCapabilities"].to_string();
@@ -112,7 +112,7 @@ impl RpcError {
         .with_data(data)
     }
 
-    /// [`UNSUPPORTED_VERSION`], naming the revisions that would do.
+    /// [`UNSUPPORTED_VERSION`], which names the revisions that are supported.
     pub fn unsupported_version(requested: &str, supported: &[ProtocolVersion]) -> Self {
         let supported: Vec<_> = supported.iter().map(|version| version.as_str()).collect();
         let requested = Beginning(requested).to_string();

@@ -1,19 +1,19 @@
 //! Messages as lines (`basic/transports`, stdio): cutting a stream of bytes into lines, in bounded memory.
 //!
-//! Servers, clients and the proxy read lines here. Reading and waiting is theirs.
+//! Servers, clients and the proxy cut lines with this. They read and wait themselves.
 
 use memchr::{memchr, memchr2, memrchr};
 
-/// A line without its end, never blank; or the ends of one that is past the limit.
+/// A line without its line end, never blank; or the two ends of a line that is longer than the limit.
 pub type Frame = Result<Vec<u8>, TooLong>;
 
-/// A line past the limit, which was skipped as it came. The id of its message stands at one of its ends.
+/// A line that is longer than the limit. Its bytes were skipped as they came. The id of its message is in one of its ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TooLong {
-    /// How it began.
+    /// The beginning of the line.
     pub head: Vec<u8>,
-    /// How it ended.
+    /// The end of the line.
     pub tail: Vec<u8>,
 }
 
@@ -21,32 +21,32 @@ pub struct TooLong {
 #[derive(Debug)]
 pub struct Framer {
     buffer: Vec<u8>,
-    /// Where the next line begins, and up to where it is known not to end.
+    /// The beginning of the next line, and the end of the part that has no line end.
     start: usize,
     scanned: usize,
     limit: usize,
     skipping: Skipping,
-    /// No line has come yet.
+    /// Whether no line has come yet.
     is_first: bool,
-    /// Bytes of blank lines since the last line that was none.
+    /// The bytes of blank lines since the last line that was not blank.
     blank: usize,
-    /// How much may be read at once.
+    /// The number of bytes that may be read at once.
     room: usize,
 }
 
-/// What becomes of the line that has not ended.
+/// What happens to the unfinished line.
 #[derive(Debug, Default)]
 enum Skipping {
     #[default]
     No,
-    /// It is past the limit, and began like this.
+    /// The line is longer than the limit. Its beginning is kept.
     TooLong(Vec<u8>),
-    /// Nobody wants to hear of it.
+    /// The line is skipped without a frame.
     Silently,
 }
 
 impl Framer {
-    /// Lines of at most this many bytes.
+    /// Makes a framer for lines of at most this many bytes.
     pub fn new(limit: usize) -> Self {
         Self {
             buffer: Vec::new(),
@@ -60,14 +60,15 @@ impl Framer {
         }
     }
 
-    /// Another limit, from the next line on.
+    /// Sets another limit, from the next line on.
     pub fn set_limit(&mut self, limit: usize) {
         self.limit = limit;
     }
 
-    /// Where to append what was read: there is room for a while. Before the first line nothing else stands there.
+    /// Returns the buffer to append bytes to. It has free space. Before the first line, the buffer contains nothing else.
     ///
-    /// The room stays while nothing comes, and most peers say little at a time: there is more only for those who have filled it.
+    /// The space is kept while no bytes come, and most peers send little at a time. So only a peer that has filled the space
+    /// gets more.
     pub fn buffer(&mut self) -> &mut Vec<u8> {
         let held = self.buffer.len();
         if held < LITTLE_ROOM {
@@ -87,7 +88,7 @@ impl Framer {
         &mut self.buffer
     }
 
-    /// The next line that is whole.
+    /// Returns the next whole line.
     pub fn next_frame(&mut self) -> Option<Frame> {
         loop {
             self.skip_blank_lines();
@@ -105,17 +106,17 @@ impl Framer {
         }
     }
 
-    /// The bytes of blank lines that came since the last line that was none.
+    /// The bytes of blank lines that came since the last line that was not blank.
     pub fn blank_bytes(&self) -> usize {
         self.blank
     }
 
-    /// Is another whole line there?
+    /// Whether another whole line is there.
     pub fn has_frame(&self) -> bool {
         memchr(b'\n', self.unseen()).is_some()
     }
 
-    /// What stands after the last line end, when nothing more will come: a peer may forget the last one.
+    /// Returns the text after the last line end, when no more bytes will come: a peer may forget the last line end.
     pub fn last_frame(&mut self) -> Option<Frame> {
         let rest = self.take(self.buffer.len());
         self.buffer = Vec::new();
@@ -123,7 +124,7 @@ impl Framer {
         self.frame(rest)
     }
 
-    /// How much of a line is there that has not ended, and is not skipped.
+    /// The length of the unfinished line, if it is not skipped.
     pub fn unfinished(&self) -> usize {
         match self.skipping {
             Skipping::No => self.buffer.len() - self.start,
@@ -131,19 +132,19 @@ impl Framer {
         }
     }
 
-    /// Is the line that has not ended past the limit? [`TooLong`] comes when it ends.
+    /// Whether the unfinished line is longer than the limit. [`TooLong`] comes when the line ends.
     pub fn is_past_limit(&self) -> bool {
         matches!(self.skipping, Skipping::TooLong(_)) || self.unfinished() > self.limit
     }
 
-    /// Throws away the line that has not ended, and the rest of it as it comes. No frame tells of it.
+    /// Drops the unfinished line, and the rest of it as it comes. There is no frame for it.
     pub fn skip(&mut self) {
         self.buffer = Vec::new();
         (self.start, self.scanned) = (0, 0);
         self.skipping = Skipping::Silently;
     }
 
-    /// Passes over the blank lines that the next one stands behind. There may be millions, so they are not cut out one by one.
+    /// Skips the blank lines before the next line. There may be millions, so they are not cut out one by one.
     fn skip_blank_lines(&mut self) {
         let begins = self.scanned == self.start && matches!(self.skipping, Skipping::No);
         let rest = self.unseen();
@@ -165,7 +166,7 @@ impl Framer {
         self.buffer.get(self.scanned..).unwrap_or_default()
     }
 
-    /// Takes the line that ends there out of the buffer.
+    /// Takes the line that ends at `end` out of the buffer.
     fn take(&mut self, end: usize) -> Vec<u8> {
         let mut start = std::mem::replace(&mut self.start, self.buffer.len().min(end + 1));
         self.scanned = self.start;
@@ -174,7 +175,7 @@ impl Framer {
             start += BYTE_ORDER_MARK.len();
         }
         if end - start > ROOM {
-            // A long line is not copied: the buffer becomes the line, and what came behind it the next buffer.
+            // A long line is not copied: the buffer becomes the line, and the bytes after it become the next buffer.
             let rest = self.buffer.split_off(self.start);
             let mut line = std::mem::replace(&mut self.buffer, rest);
             (self.start, self.scanned) = (0, 0);
@@ -186,7 +187,7 @@ impl Framer {
         self.buffer.get(start..end).unwrap_or_default().to_vec()
     }
 
-    /// What is told of a line that has ended.
+    /// Returns the frame for a line that has ended.
     fn frame(&mut self, line: Vec<u8>) -> Option<Frame> {
         let head = match std::mem::take(&mut self.skipping) {
             Skipping::Silently => return None,
@@ -198,11 +199,11 @@ impl Framer {
         Some(Err(TooLong { head, tail }))
     }
 
-    /// Lets go of a line that has outgrown the limit, but for its two ends.
+    /// Drops a line that is longer than the limit, except for its two ends.
     fn check_length(&mut self) {
         let line = self.buffer.get(self.start..).unwrap_or_default();
         let head = match std::mem::take(&mut self.skipping) {
-            // Before both of its ends are there, there is nothing to let go of.
+            // Until both ends are there, nothing can be dropped.
             Skipping::No if line.len() <= self.limit.max(END) => return,
             Skipping::No => beginning(line),
             Skipping::TooLong(head) => head,
@@ -214,7 +215,7 @@ impl Framer {
     }
 }
 
-/// Makes one line of a message: between its tokens a line break is a space like any other.
+/// Makes one line of a message. Between the tokens of JSON, a line break is a space like any other.
 pub fn join_lines(message: &mut [u8]) {
     let mut rest = message;
     while let Some(at) = memchr2(b'\n', b'\r', rest) {
@@ -232,13 +233,13 @@ fn ending(line: &[u8]) -> Vec<u8> {
     line.get(start..).unwrap_or_default().to_vec()
 }
 
-/// Room made for each read. A longer line grows the buffer up to the limit.
+/// The free space for each read. A longer line grows the buffer up to the limit.
 const ROOM: usize = 16 << 10;
 
-/// The same for those who say little: more than most messages take.
+/// The free space for a peer that sends little: more than most messages take.
 const LITTLE_ROOM: usize = 2 << 10;
 
-/// What is kept of either end of a line that is too long.
+/// The bytes that are kept of each end of a line that is too long.
 const END: usize = 2 << 10;
 
 /// The mark that some programs write before the first byte of a text.

@@ -1,46 +1,46 @@
-//! The first line on a socket that wants to know who calls, and the last one of a host that closes. Not of MCP: they come
+//! The first line on a socket that asks who calls, and the last line of a host that closes. They are not part of MCP: they come
 //! before and after it.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// What a client says first: the token it was given.
+/// The first line of a client: the token that it was given.
 #[derive(Clone, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Greeting {
-    /// A secret. Programs that know the older name of it get no [`Welcome`].
+    /// A secret. Programs that use the older name of this member get no [`Welcome`].
     #[serde(rename = "lmcp_identity", skip_serializing_if = "Option::is_none")]
     identity: Option<String>,
     #[serde(rename = "patterm_identity", skip_serializing)]
     older_identity: Option<String>,
 }
 
-/// What the server says to a client that it knows.
+/// The answer of the server to a client that it knows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Welcome {
-    /// Who the client is.
+    /// The identity of the client.
     #[serde(rename = "lmcp_welcome")]
     pub caller: Named,
 }
 
-/// Somebody who is known.
+/// A client that the server knows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Named {
-    /// Tells it from all others.
+    /// The id of the client, which no other client has.
     pub id: String,
-    /// What people call it.
+    /// The name of the client, for people.
     pub label: String,
-    /// What it may do.
+    /// The role of the client.
     pub role: String,
-    /// What else the server says of it.
+    /// Further facts about the client.
     #[serde(flatten)]
     pub fields: Map<String, Value>,
 }
 
 impl Greeting {
-    /// The greeting with this token.
+    /// Makes the greeting with this token.
     pub fn new(token: impl Into<String>) -> Self {
         Self {
             identity: Some(token.into()),
@@ -48,13 +48,13 @@ impl Greeting {
         }
     }
 
-    /// Reads a line. `None`: it is no greeting.
+    /// Reads a line. `None`: the line is no greeting.
     pub fn parse(line: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(line).ok()?.trim();
-        // An array would pass for its members in their order.
+        // serde would read an array as the members in their order.
         let text = text.starts_with('{').then_some(text)?;
         let greeting: Self = serde_json::from_str(text).ok()?;
-        // Both or none: then nobody knows what is meant.
+        // With both members or none, the meaning is not clear.
         (greeting.identity.is_some() != greeting.older_identity.is_some()).then_some(greeting)
     }
 
@@ -64,19 +64,19 @@ impl Greeting {
         either.map_or("", String::as_str)
     }
 
-    /// Does the client wait for a [`Welcome`]?
+    /// Whether the client waits for a [`Welcome`].
     pub fn wants_welcome(&self) -> bool {
         self.identity.is_some()
     }
 
-    /// The line, without its end.
+    /// The line, without its line end.
     pub fn to_line(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
 }
 
 impl Welcome {
-    /// Somebody is known.
+    /// Makes the welcome of a client.
     pub fn new(id: impl Into<String>, label: impl Into<String>, role: impl Into<String>) -> Self {
         Self {
             caller: Named {
@@ -88,7 +88,7 @@ impl Welcome {
         }
     }
 
-    /// The same, with more said of it. Nothing takes the place of the members that all welcomes have.
+    /// Adds further facts. They never replace the members that all welcomes have.
     #[must_use]
     pub fn with(mut self, fields: &Map<String, Value>) -> Self {
         let more = fields.iter();
@@ -100,19 +100,19 @@ impl Welcome {
     }
 }
 
-/// What a host says last, before it closes: the parameters of a notification
-/// ([`GOODBYE`](crate::method::notification::GOODBYE)). Clients that do not know it leave it alone, as they do with every other.
+/// The last message of a host before it closes: the parameters of a notification
+/// ([`GOODBYE`](crate::method::notification::GOODBYE)). Clients that do not know it ignore it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Goodbye {
-    /// What is left for the client to do.
+    /// What the client should do next.
     pub then: Then,
-    /// Where another host goes on with the client.
+    /// The socket of another host that goes on with the client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub socket: Option<String>,
 }
 
-/// What is left to do when a host has closed.
+/// What a client should do when a host has closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -122,17 +122,17 @@ pub enum Then {
     /// Connect elsewhere: a host that knows the client is, or soon will be, at [another socket](Goodbye::socket). The credentials of
     /// the client name it, too.
     Elsewhere,
-    /// Go: nobody will come who knows the client.
+    /// Leave: no host that knows the client will come.
     Gone,
 }
 
 impl Goodbye {
-    /// With this to do.
+    /// Makes a last message with this advice.
     pub fn new(then: Then) -> Self {
         Self { then, socket: None }
     }
 
-    /// Another host goes on with the client at this socket.
+    /// Makes the last message for a client that another host goes on with, at this socket.
     pub fn elsewhere(socket: impl Into<String>) -> Self {
         Self {
             then: Then::Elsewhere,

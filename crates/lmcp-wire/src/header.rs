@@ -1,6 +1,6 @@
 //! Header values that mirror parts of the body: `Mcp-Name` and `Mcp-Param-*`; and the token of `Authorization`.
 //!
-//! Plain where every character is printable ASCII, else `=?base64?…?=`. Decoding is strict: a value that claims to be
+//! A value is plain if every character is printable ASCII, else `=?base64?…?=`. Decoding is strict: a value that claims to be
 //! Base64 and is not is an error, and a value without both markers is literal text.
 
 use std::borrow::Cow;
@@ -23,7 +23,7 @@ const PARAM_PREFIX: &str = "mcp-param-";
 const OPEN: &str = "=?base64?";
 const CLOSE: &str = "?=";
 
-/// The header value for a text.
+/// Returns the header value for a text.
 pub fn encode(text: &str) -> Cow<'_, str> {
     let plain = text.bytes().all(|byte| (0x20..=0x7e).contains(&byte))
         && !text.starts_with(' ')
@@ -36,9 +36,9 @@ pub fn encode(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// The text of a header value, with the optional white space around it removed.
+/// Returns the text of a header value, without the optional white space around it.
 ///
-/// `None`: not a value any client may send.
+/// `None`: no client may send this value.
 pub fn decode(value: &str) -> Option<Cow<'_, str>> {
     let value = value.trim_matches([' ', '\t']);
     let Some(encoded) = sentinel(value) else {
@@ -51,7 +51,7 @@ pub fn decode(value: &str) -> Option<Cow<'_, str>> {
     String::from_utf8(bytes).ok().map(Cow::Owned)
 }
 
-/// The token of a value of `Authorization`. The scheme's name may be in any case. `None`: another scheme, or no token.
+/// Returns the token of a value of `Authorization`. The scheme's name may be in any case. `None`: another scheme, or no token.
 pub fn bearer(value: &str) -> Option<&str> {
     let (scheme, token) = value.split_once(' ')?;
     let token = token.trim_matches(' ');
@@ -59,7 +59,7 @@ pub fn bearer(value: &str) -> Option<&str> {
     is_token.then_some(token)
 }
 
-/// The header that mirrors the argument with this annotation, `x-mcp-header`.
+/// Returns the header that mirrors the argument with this annotation, `x-mcp-header`.
 pub fn param(annotation: &str) -> String {
     format!("{PARAM_PREFIX}{}", annotation.to_ascii_lowercase())
 }

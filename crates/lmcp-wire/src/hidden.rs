@@ -1,9 +1,9 @@
-//! Characters that nobody sees. Models read them, terminals obey some of them, and a person would not know.
+//! Characters that people cannot see. Models read them, and terminals obey some of them, unnoticed by the user.
 //!
-//! This is for words of others among words of ours. A text that is shown by itself keeps what letters of many languages and emoji
-//! need.
+//! Use this for foreign text inside of the program's own text. A text that is shown by itself must keep the characters that
+//! many languages and emoji need.
 
-/// Shows every character that is not to be seen, or that moves others, as its number.
+/// Replaces every character that is invisible, or that moves others, by its number.
 ///
 /// ```
 /// use lmcp::wire::hidden::unhidden;
@@ -21,7 +21,8 @@ pub fn unhidden(text: &str) -> String {
     shown
 }
 
-/// Does it control something, has it no width or a blank one other than that of a space, or does it mean nothing to most readers?
+/// Whether a character is a control character, has no width, is a blank other than the space, or has no meaning for most
+/// readers.
 pub fn is_hidden(char: char) -> bool {
     let is_blank = char.is_whitespace() && char != ' ';
     let is_no_character = u32::from(char) & 0xfffe == 0xfffe;

@@ -1,4 +1,4 @@
-//! `basic/patterns/mrtr`: asking the client by answering *input required*.
+//! `basic/patterns/mrtr`: questions to the client, put by the answer *input required*.
 
 use std::collections::BTreeMap;
 
@@ -18,13 +18,13 @@ pub enum InputRequest {
     /// Ask the model.
     #[serde(rename = "sampling/createMessage")]
     Sample(Box<CreateMessageParams>),
-    /// Ask for the folders the client works in.
+    /// Ask for the folders that the client works in.
     #[serde(rename = "roots/list")]
     Roots(EmptyParams),
 }
 
 impl InputRequest {
-    /// Reads a question. `None`: it is none that is known here.
+    /// Reads a question. `None`: lmcp does not know this kind of question.
     pub fn read(method: &str, params: &RawValue) -> Option<Self> {
         let params = params.get();
         match method {
@@ -45,7 +45,7 @@ impl InputRequest {
     }
 }
 
-/// `params: {}`, or none at all when read.
+/// `params: {}`. When read, they may also be absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Option<Object>")]
 #[non_exhaustive]
@@ -60,7 +60,7 @@ impl From<Option<Object>> for EmptyParams {
 /// Questions to the client, by key.
 pub type InputRequests = BTreeMap<String, InputRequest>;
 
-/// The answers of the client, by the same keys. The asker decodes each of them.
+/// The answers of the client, by the same keys. The code that asked decodes each of them.
 pub type InputResponses = BTreeMap<String, Box<RawValue>>;
 
 /// Open questions, without the members that every result has.
@@ -68,16 +68,16 @@ pub type InputResponses = BTreeMap<String, Box<RawValue>>;
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct InputRequiredResult {
-    /// Questions.
+    /// The open questions, by key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_requests: Option<InputRequests>,
-    /// To be echoed by the retry.
+    /// The state that the next try of the client repeats.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_state: Option<String>,
 }
 
 impl InputRequiredResult {
-    /// Questions, and the state that answers must come back with.
+    /// Makes a result of questions, and of the state that answers must bring back.
     pub fn new(input_requests: InputRequests, request_state: String) -> Self {
         Self {
             input_requests: Some(input_requests),

@@ -1,6 +1,6 @@
-//! JSON as people write it, with comments and a comma too many, made plain.
+//! Turns JSON with comments and trailing commas, as people write it, into plain JSON.
 
-/// The same without comments and without commas that nothing follows. What was no JSON stays none.
+/// Removes comments, and commas before a closing bracket. Text that is no JSON stays invalid.
 pub fn plain(text: &str) -> Vec<u8> {
     let mut rest = text.trim_start_matches('\u{feff}').as_bytes();
     let mut plain = Vec::with_capacity(rest.len());
@@ -11,7 +11,7 @@ pub fn plain(text: &str) -> Vec<u8> {
                 Some(length) => {
                     let (comment, left) = rest.split_at(length);
                     plain.push(b' ');
-                    // What is wrong behind it is still told with its line.
+                    // Line breaks are kept, so that errors after the comment still have the right line.
                     plain.extend(comment.iter().filter(|byte| **byte == b'\n'));
                     rest = left;
                     continue;
@@ -37,7 +37,7 @@ pub fn plain(text: &str) -> Vec<u8> {
     plain
 }
 
-/// The length of the string that begins here.
+/// Returns the length of the string at the beginning of the text.
 fn string(text: &[u8]) -> usize {
     let mut escaped = false;
     let inner = text.iter().skip(1);
@@ -49,7 +49,7 @@ fn string(text: &[u8]) -> usize {
     end.map_or(text.len(), |end| end + 2)
 }
 
-/// The length of the comment that begins here.
+/// Returns the length of the comment at the beginning of the text.
 fn comment(text: &[u8]) -> Option<usize> {
     let end: &[u8] = match text.get(1)? {
         b'/' => b"\n",

@@ -1,6 +1,6 @@
-//! The JSON-RPC envelope: one message in, one message out.
+//! The JSON-RPC envelope: parses one message, and writes one message.
 //!
-//! `params` and `result` stay raw here. Only once the method is known does anybody decode them, into exactly one type.
+//! `params` and `result` stay raw here. They are decoded once the method is known, into exactly one type.
 
 use std::{borrow::Cow, fmt};
 
@@ -74,7 +74,7 @@ impl<'de> Deserialize<'de> for RequestId {
 
             /// Some clients count in floating point: `1.0` is the integer 1.
             fn visit_f64<E: de::Error>(self, number: f64) -> Result<RequestId, E> {
-                /// Up to here every whole double is exact.
+                /// Every whole double below this number is exact.
                 const SAFE: f64 = 9_007_199_254_740_992.0;
                 if number.fract() != 0.0 || number.abs() >= SAFE {
                     return Err(E::custom("an integer of 64 bits is expected"));
@@ -104,40 +104,40 @@ impl<'de> Deserialize<'de> for RequestId {
 pub enum Incoming<'a> {
     /// A request, which wants an answer.
     Request {
-        /// To be repeated in the answer.
+        /// The id, which the answer repeats.
         id: RequestId,
-        /// What is wanted.
+        /// The method that is requested.
         method: Cow<'a, str>,
-        /// Cut into members, which are still raw. [`params`] decodes them as a whole.
+        /// The parameters, cut into members that are still raw. [`params`] decodes them as a whole.
         params: Params<'a>,
     },
     /// A notification, which wants no answer.
     Notification {
-        /// What happened.
+        /// The event.
         method: Cow<'a, str>,
-        /// Still raw.
+        /// The parameters, still raw.
         params: Option<&'a RawValue>,
     },
     /// An answer to a request.
     Response {
-        /// What it answers; absent where the peer could not tell.
+        /// The id of the request. Absent if the peer could not tell it.
         id: Option<RequestId>,
         /// The raw `result`, or the `error`.
         outcome: Result<&'a RawValue, RpcError>,
     },
 }
 
-/// A message that cannot be taken, and the answer it gets.
+/// A message that is refused, and its answer.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Rejected {
-    /// The id, where it could be read.
+    /// The id, if it could be read.
     pub id: Option<RequestId>,
     /// The error to answer with.
     pub error: RpcError,
 }
 
-/// A request or a result without anything odd about it, read in one pass.
+/// An ordinary request or result, which is read in one pass.
 #[derive(Deserialize)]
 struct Plain<'a> {
     #[serde(borrow)]
@@ -153,7 +153,7 @@ struct Plain<'a> {
     error: Option<IgnoredAny>,
 }
 
-/// Anything else: read member by member, so that what is wrong can be named.
+/// Any other message. It is read member by member, so that the fault can be named.
 #[derive(Deserialize)]
 #[serde(expecting = "an object")]
 pub(crate) struct Members<'a> {
@@ -175,7 +175,7 @@ impl<'a> Incoming<'a> {
     /// Reads one message.
     ///
     /// # Errors
-    /// The error to answer with: not JSON, or not JSON-RPC. It carries the id whenever that could be read.
+    /// The error to answer with: the text is not JSON, or not JSON-RPC. The error carries the id if that could be read.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Rejected> {
         let text = std::str::from_utf8(bytes).map_err(|err| {
             nameless(RpcError::parse(format!(
@@ -223,7 +223,7 @@ impl<'a> Members<'a> {
         {
             None => None,
             Some(Ok(id)) => Some(id),
-            // An error response to something the peer could not read has `"id": null` in older revisions.
+            // In older revisions, the error for a message that the peer could not read has `"id": null`.
             Some(Err(_)) if self.method.is_none() && self.error.is_some() => None,
             Some(Err(_)) => {
                 return Err(nameless(RpcError::invalid_request(
@@ -291,13 +291,14 @@ impl<'a> Members<'a> {
     }
 }
 
-/// `"2.0"`, hardly ever with escapes.
+/// Whether the member is `"2.0"`. It hardly ever has escapes.
 fn is_version_two(raw: &RawValue) -> bool {
     raw.get() == r#""2.0""#
         || serde_json::from_str(raw.get()).is_ok_and(|Text(version)| version == "2.0")
 }
 
-/// The error of a response. Of a long one the words are cut and the `data` is left out: a few bytes of JSON become many values.
+/// Reads the error of a response. If it is long, its words are cut and its `data` is left out: a few bytes of JSON can become
+/// many values.
 fn read_error(json: &str) -> RpcError {
     #[derive(Deserialize)]
     struct Short {
@@ -339,10 +340,10 @@ fn unreadable(err: &serde_json::Error) -> RpcError {
     }
 }
 
-/// The parameters of a message, decoded as one type. Absent ones are empty ones.
+/// Decodes the parameters of a message as one type. Absent parameters count as empty ones.
 ///
 /// # Errors
-/// They do not fit.
+/// The parameters do not fit the type.
 pub fn params<'a, T: Deserialize<'a>>(message: &'a str) -> serde_json::Result<T> {
     #[derive(Deserialize)]
     struct Outer<T> {
@@ -354,14 +355,14 @@ pub fn params<'a, T: Deserialize<'a>>(message: &'a str) -> serde_json::Result<T>
     }
 }
 
-/// Opens a result response; the caller writes the result and closes it with `}`.
+/// Begins a result response. The caller writes the result and closes the response with `}`.
 pub fn open_result(out: &mut Vec<u8>, id: &RequestId) {
     out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
     append(out, id);
     out.extend_from_slice(b",\"result\":");
 }
 
-/// A whole result response.
+/// Writes a whole result response.
 pub fn result(id: &RequestId, result: &impl Serialize) -> Vec<u8> {
     let mut out = Vec::with_capacity(256);
     open_result(&mut out, id);
@@ -370,7 +371,7 @@ pub fn result(id: &RequestId, result: &impl Serialize) -> Vec<u8> {
     out
 }
 
-/// A whole error response. Without an id the member is left out: `null` is not a valid id.
+/// Writes a whole error response. Without an id the member is left out: `null` is not a valid id.
 pub fn error(id: Option<&RequestId>, error: &RpcError) -> Vec<u8> {
     let mut out = Vec::with_capacity(160);
     out.extend_from_slice(b"{\"jsonrpc\":\"2.0\"");
@@ -384,7 +385,7 @@ pub fn error(id: Option<&RequestId>, error: &RpcError) -> Vec<u8> {
     out
 }
 
-/// Opens a request; the caller writes the parameters and closes it with `}`.
+/// Begins a request. The caller writes the parameters and closes the request with `}`.
 pub fn open_request(out: &mut Vec<u8>, id: &RequestId, method: &str) {
     out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
     append(out, id);
@@ -393,7 +394,7 @@ pub fn open_request(out: &mut Vec<u8>, id: &RequestId, method: &str) {
     out.extend_from_slice(b",\"params\":");
 }
 
-/// A whole request whose parameters are JSON already.
+/// Writes a whole request whose parameters are JSON already.
 pub fn request_with(id: &RequestId, method: &str, params: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(80 + method.len() + params.len());
     open_request(&mut out, id, method);
@@ -402,14 +403,14 @@ pub fn request_with(id: &RequestId, method: &str, params: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A whole notification.
+/// Writes a whole notification.
 pub fn notification(method: &str, params: &impl Serialize) -> Vec<u8> {
     let mut text = Vec::with_capacity(128);
     append(&mut text, params);
     notification_with(method, &text)
 }
 
-/// A whole notification whose parameters are JSON already.
+/// Writes a whole notification whose parameters are JSON already.
 pub fn notification_with(method: &str, params: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(64 + method.len() + params.len());
     out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"method\":");
@@ -422,7 +423,7 @@ pub fn notification_with(method: &str, params: &[u8]) -> Vec<u8> {
 
 /// Appends a value as JSON.
 pub fn append<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
-    // A `Vec` takes every byte; what can fail is a map with keys that are no strings, which no wire type has.
+    // A `Vec` takes every byte. Only a map with keys that are no strings can fail, and no wire type has one.
     serde_json::to_writer(out, value).expect("wire types serialise");
 }
 

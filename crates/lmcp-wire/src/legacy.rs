@@ -1,4 +1,4 @@
-//! What 2026-07-28 removed: the handshake, `ping`, `logging/setLevel` and subscriptions to single resources.
+//! The parts that 2026-07-28 removed: the handshake, `ping`, `logging/setLevel` and subscriptions to single resources.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use crate::{
     jsonrpc::RequestId, name::word,
 };
 
-/// The capabilities and the name of a client, as its handshake tells them.
+/// The capabilities and the name of a client, from its handshake.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -24,19 +24,19 @@ pub struct ClientProfile {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct InitializeResult {
-    /// The revision that will be spoken.
+    /// The revision of the session.
     pub protocol_version: String,
     /// The capabilities of the server.
     pub capabilities: ServerCapabilities,
     /// The name and version of the server.
     pub server_info: Implementation,
-    /// How to use it.
+    /// Advice to the model on how to use the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instructions: Option<String>,
 }
 
 impl InitializeResult {
-    /// A revision, what is offered in it, and by whom.
+    /// Makes the answer with a revision, and the capabilities and the name of the server.
     pub fn new(
         protocol_version: String,
         capabilities: ServerCapabilities,
@@ -55,13 +55,13 @@ impl InitializeResult {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SetLevelParams {
-    /// From here on.
+    /// The lowest level of messages that the client wants from now on.
     #[serde(deserialize_with = "word")]
     pub level: LoggingLevel,
 }
 
 impl SetLevelParams {
-    /// Wants log messages of this level and above.
+    /// Asks for log messages of this level and above.
     pub fn new(level: LoggingLevel) -> Self {
         Self { level }
     }
@@ -76,13 +76,13 @@ pub struct SubscribeParams {
 }
 
 impl SubscribeParams {
-    /// Watches this resource, or watches it no longer.
+    /// Starts or stops watching this resource.
     pub fn new(uri: impl Into<String>) -> Self {
         Self { uri: uri.into() }
     }
 }
 
-/// `params` of `notifications/cancelled`: 2025-11-25 lets the request be left out.
+/// `params` of `notifications/cancelled`. In 2025-11-25 the request may be absent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]

@@ -1,23 +1,23 @@
-//! The words of the Model Context Protocol on the wire.
+//! The messages of the Model Context Protocol.
 //!
-//! One file per page of the specification, so that the two can be read side by side. Nothing here is async, does
-//! I/O, reads a clock or logs: bytes go in, values come out, and the other way round.
+//! Each file is for one page of the specification, so that the two can be read side by side. Nothing here is async, does I/O,
+//! reads a clock or logs: bytes go in, values come out, and the other way round.
 //!
-//! | file | what lives there |
+//! | file | contents |
 //! |---|---|
-//! | [`jsonrpc`], [`members`] | the envelope: parse one message, write one message; members that nobody need understand |
-//! | [`envelope`], [`framing`] | the same for whoever passes messages on; one message a line |
-//! | [`name`], [`limits`] | what is looked up by its name, and how long it may be |
+//! | [`jsonrpc`], [`members`] | the envelope: parses one message, writes one message; members that need not be understood |
+//! | [`envelope`], [`framing`] | the same for programs that pass messages on; one message per line |
+//! | [`name`], [`limits`] | names that are looked up, and their greatest length |
 //! | [`error`] | [`RpcError`] and every numeric code of the project |
 //! | [`version`], [`method`], [`params`], [`meta`], [`header`] | protocol revisions, method names, parameters, `_meta` keys, header values |
-//! | [`capability`], [`discover`] | what the two sides can do |
+//! | [`capability`], [`discover`] | the capabilities of the two sides |
 //! | [`content`], [`tool`], [`order`], [`resource`], [`prompt`], [`completion`] | server features |
-//! | [`input`], [`elicit`], [`sampling`], [`roots`] | what a client can be asked |
+//! | [`input`], [`elicit`], [`sampling`], [`roots`] | questions to a client |
 //! | [`subscribe`], [`progress`], [`logging`], [`task`] | patterns that span messages |
 //! | [`greeting`] | the lines before and after MCP, on sockets that ask who calls |
-//! | [`hidden`] | characters that nobody sees, in words of others |
+//! | [`hidden`] | invisible characters in foreign text |
 //! | [`jsonc`] | JSON as people write it in configurations |
-//! | [`legacy`] | what 2026-07-28 removed, and older clients still say |
+//! | [`legacy`] | the parts that 2026-07-28 removed, and older clients still send |
 
 mod batch;
 pub mod capability;
@@ -69,5 +69,5 @@ pub use resource::{Resource, ResourceTemplate};
 pub use tool::{CallToolResult, Tool, ToolAnnotations};
 pub use version::ProtocolVersion;
 
-/// A JSON object, as the specification's open-ended members are.
+/// A JSON object, for the open-ended members of the specification.
 pub type Object = serde_json::Map<String, serde_json::Value>;

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// How serious a message is, least first (RFC 5424).
+/// The severity of a message, least first (RFC 5424).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -23,17 +23,17 @@ pub enum LoggingLevel {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LoggingMessageParams {
-    /// How serious.
+    /// The severity.
     pub level: LoggingLevel,
-    /// Which part speaks.
+    /// The part of the program that logs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub logger: Option<String>,
-    /// Anything.
+    /// The message: any JSON value.
     pub data: Value,
 }
 
 impl LoggingMessageParams {
-    /// A message.
+    /// Makes a message.
     pub fn new(level: LoggingLevel, data: Value) -> Self {
         Self {
             level,

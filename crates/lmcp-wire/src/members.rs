@@ -1,4 +1,4 @@
-//! The members of a JSON object as text: written behind others, or kept without being understood.
+//! The members of a JSON object as text: appended to others, or kept without being parsed.
 
 use std::{borrow::Cow, collections::HashSet, fmt};
 
@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use crate::{jsonrpc::append, limits::MOST_MEMBERS};
 
-/// Writes the members of an object behind those already there: `,"a":1` for `{"a":1}`.
+/// Appends the members of an object to those already there: `,"a":1` for `{"a":1}`.
 pub fn splice<T: Serialize + ?Sized>(out: &mut Vec<u8>, object: &T) {
     let start = out.len();
     append(out, object);
@@ -22,7 +22,7 @@ pub fn splice<T: Serialize + ?Sized>(out: &mut Vec<u8>, object: &T) {
     }
 }
 
-/// The members of an object, in their order and each still raw: nothing of them is lost, whatever they mean.
+/// The members of an object, in their order and each still raw. No member is lost, whatever it means.
 #[derive(Clone, Debug, Default)]
 pub struct Members<'a>(Vec<(Cow<'a, str>, Cow<'a, RawValue>)>);
 
@@ -60,20 +60,20 @@ impl<'a> Members<'a> {
         found.map(|(_, value)| &**value)
     }
 
-    /// Takes the member of this name out.
+    /// Removes the member of this name and returns it.
     pub fn take(&mut self, name: &str) -> Option<Cow<'a, RawValue>> {
         let place = self.0.iter().position(|(known, _)| known == name)?;
         Some(self.0.remove(place).1)
     }
 
-    /// Puts a member in the place of the one of its name, or behind all others.
+    /// Sets a member: replaces the one of its name, or appends it.
     pub fn set(&mut self, name: impl Into<Cow<'a, str>>, value: &(impl Serialize + ?Sized)) {
         if let Ok(value) = serde_json::value::to_raw_value(value) {
             self.put(name, value);
         }
     }
 
-    /// The same for a value that is JSON already: it is not copied.
+    /// Does the same for a value that is JSON already. The value is not copied.
     pub fn put(&mut self, name: impl Into<Cow<'a, str>>, value: Box<RawValue>) {
         let name = name.into();
         match self.0.iter_mut().find(|(known, _)| *known == name) {
@@ -82,7 +82,7 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// Puts other values in the place of some.
+    /// Replaces the values for which the function returns another one.
     pub fn change(&mut self, mut change: impl FnMut(&RawValue) -> Option<Box<RawValue>>) {
         for (_, value) in &mut self.0 {
             if let Some(changed) = change(value) {
@@ -91,12 +91,12 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// Are there none?
+    /// Whether there are no members.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Writes them behind others, each behind a comma.
+    /// Appends the members to others, with a comma before each.
     pub fn write(&self, out: &mut Vec<u8>) {
         for (name, value) in &self.0 {
             out.push(b',');
@@ -107,7 +107,7 @@ impl<'a> Members<'a> {
     }
 }
 
-/// Members that are compared each with each: that is faster than a table for most objects.
+/// Up to this number, each member is compared with each other: for most objects this is faster than a table.
 const FEW: usize = 16;
 
 impl Serialize for Members<'_> {
@@ -119,7 +119,7 @@ impl Serialize for Members<'_> {
 
 impl<'de> Deserialize<'de> for Members<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        /// A name, borrowed where it has no escapes.
+        /// A name, borrowed if it has no escapes.
         #[derive(Deserialize)]
         struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 

@@ -1,4 +1,4 @@
-//! `_meta`: what travels beside the parameters and results, and who the two sides are.
+//! `_meta`: members that travel with parameters and results, and the names of the two sides.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -17,16 +17,16 @@ pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 /// The subscription a notification belongs to.
 pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
-/// Whom a request is made for, said by a caller that has callers of its own: a hub. Not of MCP, but of lmcp.
+/// The name of the caller that a hub makes a request for. Part of lmcp, not of MCP.
 pub const FOR: &str = "lmcp/for";
-/// The key of a question, in revisions that have none. Not of MCP, but of lmcp, and told in one process only.
+/// The key of a question, in revisions that have none. Part of lmcp, not of MCP, and only used inside of one process.
 pub const KEY: &str = "lmcp/key";
 
 /// A `_meta` object.
 pub type Meta = Object;
 
-/// The members of a request's `_meta` that this protocol gives a meaning, still raw: a wrong type is told apart from
-/// an absent one by whoever looks.
+/// The members of a request's `_meta` that this protocol defines, still raw: so the reader of a member can tell a wrong type
+/// from an absent one.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(expecting = "an object")]
 #[non_exhaustive]
@@ -46,13 +46,13 @@ pub struct RequestMeta<'a> {
     /// [`FOR`]
     #[serde(borrow, default, rename = "lmcp/for")]
     pub beneficiary: Option<&'a RawValue>,
-    /// Opts into progress.
+    /// The token that asks for progress.
     #[serde(borrow, default, rename = "progressToken")]
     pub progress_token: Option<&'a RawValue>,
 }
 
 impl RequestMeta<'_> {
-    /// Does it carry anything only a 2026-07-28 client sends?
+    /// Whether the object has a member that only clients of 2026-07-28 send.
     pub fn is_modern(&self) -> bool {
         [
             self.protocol_version,
@@ -70,26 +70,26 @@ impl RequestMeta<'_> {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Implementation {
-    /// For programs.
+    /// The name for programs.
     pub name: String,
-    /// Of the program, not of the protocol.
+    /// The version of the program, not of the protocol.
     pub version: String,
-    /// For people.
+    /// The name for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// A description in one sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Pictures of it.
+    /// Pictures of the program.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub icons: Vec<Icon>,
-    /// Where to read more.
+    /// The address of a page about the program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub website_url: Option<String>,
 }
 
 impl Implementation {
-    /// Name and version.
+    /// Makes a name and version.
     pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -99,7 +99,7 @@ impl Implementation {
     }
 }
 
-/// Is this a well-formed `_meta` key: an optional dotted prefix and `/`, then a name?
+/// Whether this is a well-formed `_meta` key: an optional dotted prefix and `/`, then a name.
 pub fn is_key(key: &str) -> bool {
     let (prefix, name) = match key.split_once('/') {
         Some((prefix, name)) => (Some(prefix), name),

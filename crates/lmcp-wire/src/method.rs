@@ -1,45 +1,45 @@
 //! The names of requests and notifications.
 
-/// Requests a client sends to a server.
+/// Requests that a client sends to a server.
 pub mod request {
     /// Asks the server for its description.
     pub const DISCOVER: &str = "server/discover";
-    /// The tools on offer.
+    /// Lists the tools on offer.
     pub const TOOLS_LIST: &str = "tools/list";
-    /// Run a tool.
+    /// Runs a tool.
     pub const TOOLS_CALL: &str = "tools/call";
-    /// The prompts on offer.
+    /// Lists the prompts on offer.
     pub const PROMPTS_LIST: &str = "prompts/list";
-    /// Render a prompt.
+    /// Renders a prompt.
     pub const PROMPTS_GET: &str = "prompts/get";
-    /// The resources on offer.
+    /// Lists the resources on offer.
     pub const RESOURCES_LIST: &str = "resources/list";
-    /// The URI templates on offer.
+    /// Lists the URI templates on offer.
     pub const RESOURCE_TEMPLATES_LIST: &str = "resources/templates/list";
-    /// Read a resource.
+    /// Reads a resource.
     pub const RESOURCES_READ: &str = "resources/read";
-    /// Suggest values for an argument.
+    /// Suggests values for an argument.
     pub const COMPLETE: &str = "completion/complete";
-    /// Open a stream of change notifications.
+    /// Opens a stream of change notifications.
     pub const LISTEN: &str = "subscriptions/listen";
-    /// State of a task.
+    /// Asks for the state of a task.
     pub const TASKS_GET: &str = "tasks/get";
-    /// Answers for a task.
+    /// Answers the questions of a task.
     pub const TASKS_UPDATE: &str = "tasks/update";
-    /// Stop a task.
+    /// Stops a task.
     pub const TASKS_CANCEL: &str = "tasks/cancel";
     /// The handshake of the older revisions.
     pub const INITIALIZE: &str = "initialize";
-    /// Asks whether the peer is there. Older revisions only, in both directions.
+    /// Asks whether the peer answers. Older revisions only, in both directions.
     pub const PING: &str = "ping";
-    /// From which level on log messages are wanted. Older revisions.
+    /// Sets the lowest level of log messages that the client wants. Older revisions.
     pub const SET_LEVEL: &str = "logging/setLevel";
-    /// Watch a resource. Older revisions.
+    /// Starts to watch a resource. Older revisions.
     pub const SUBSCRIBE: &str = "resources/subscribe";
-    /// Watch it no longer. Older revisions.
+    /// Stops watching a resource. Older revisions.
     pub const UNSUBSCRIBE: &str = "resources/unsubscribe";
 
-    /// Every name above, so that a known one need not be copied.
+    /// Every name above, so that a known name need not be copied.
     pub const ALL: [&str; 18] = [
         TOOLS_CALL,
         TOOLS_LIST,
@@ -61,7 +61,7 @@ pub mod request {
         UNSUBSCRIBE,
     ];
 
-    /// Does a request change nothing? Then it may be sent to the next server although the last one had it, and went away.
+    /// Whether a request changes nothing. If a server that got such a request goes away, the request may be sent to another one.
     pub fn only_reads(method: &str) -> bool {
         matches!(
             method,
@@ -81,9 +81,9 @@ pub mod request {
 
 /// Notifications, either way.
 pub mod notification {
-    /// Stop working on a request (to the server), or a subscription is over (to the client).
+    /// Tells a server to stop working on a request, or a client that a subscription is over.
     pub const CANCELLED: &str = "notifications/cancelled";
-    /// How far a request has got.
+    /// Reports the progress of a request.
     pub const PROGRESS: &str = "notifications/progress";
     /// A log message.
     pub const MESSAGE: &str = "notifications/message";
@@ -103,16 +103,16 @@ pub mod notification {
     pub const INITIALIZED: &str = "notifications/initialized";
     /// The client works in other folders now. Older revisions.
     pub const ROOTS_CHANGED: &str = "notifications/roots/list_changed";
-    /// Not of MCP: the last line of a host on a socket. See [`Goodbye`](crate::greeting::Goodbye).
+    /// The last line of a host on a socket, which is not part of MCP. See [`Goodbye`](crate::greeting::Goodbye).
     pub const GOODBYE: &str = "notifications/lmcp/goodbye";
 }
 
 /// The methods of questions to a client.
 pub mod input {
-    /// Ask the user.
+    /// Asks the user.
     pub const ELICIT: &str = "elicitation/create";
-    /// Ask the model.
+    /// Asks the model.
     pub const SAMPLE: &str = "sampling/createMessage";
-    /// Ask which folders the client works in.
+    /// Asks for the folders that the client works in.
     pub const ROOTS: &str = "roots/list";
 }

@@ -1,7 +1,7 @@
-//! What is looked up by its name, and what errors repeat of it.
+//! Names that are looked up, and their beginnings in errors.
 //!
-//! A name of megabytes is no name. It is refused by its length, before anybody makes a copy of it, and whatever was said, an error
-//! tells only its beginning.
+//! No real name has megabytes. A name that is too long is refused before it is copied, and an error repeats only the beginning
+//! of any text of the peer.
 
 use std::{
     borrow::Cow,
@@ -19,10 +19,10 @@ use crate::{
     limits::{LONGEST_NAME, SHOWN_BYTES},
 };
 
-/// Is this short enough to be looked up? Counted as it stands in the message, with quotes and escapes.
+/// Checks that a name is short enough to be looked up. Quotes and escapes count.
 ///
 /// # Errors
-/// *Invalid params*, telling the member and the beginning of its value.
+/// *Invalid params*, with the member and the beginning of its value.
 pub fn expect_short(member: &str, raw: Option<&RawValue>) -> Result<(), RpcError> {
     match raw {
         Some(raw) if raw.get().len() > LONGEST_NAME => Err(RpcError::invalid_params(format!(
@@ -34,7 +34,7 @@ pub fn expect_short(member: &str, raw: Option<&RawValue>) -> Result<(), RpcError
     }
 }
 
-/// Shows the beginning of something that a peer said, or that an error says of it.
+/// Displays only the beginning of a text of a peer, or of an error about such a text.
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::exhaustive_structs, reason = "it is a way to show something")]
 pub struct Beginning<T>(pub T);
@@ -55,7 +55,7 @@ impl<T: Display> Display for Beginning<T> {
     }
 }
 
-/// Passes on so many bytes, and then ends the writing with an error.
+/// Passes on this many bytes, and then ends the writing with an error.
 struct Clip<'a, 'f> {
     out: &'a mut fmt::Formatter<'f>,
     left: usize,
@@ -76,7 +76,7 @@ impl Write for Clip<'_, '_> {
     }
 }
 
-/// A name that is not too long, borrowed where it has no escapes.
+/// A name that is not too long, borrowed if it has no escapes.
 #[derive(Clone, Debug)]
 #[expect(clippy::exhaustive_structs, reason = "it is a string")]
 pub struct Name<'a>(pub Cow<'a, str>);
@@ -114,14 +114,14 @@ fn short<E: de::Error>(text: &str) -> Result<&str, E> {
     )))
 }
 
-/// A member that is a name, borrowed where it can be.
+/// Reads a member that is a name. Borrows it if it has no escapes.
 pub(crate) fn name<'de: 'a, 'a, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Cow<'a, str>, D::Error> {
     Name::deserialize(deserializer).map(|Name(name)| name)
 }
 
-/// The same, of a member that may be absent or `null`.
+/// Does the same for a member that may be absent or `null`.
 pub(crate) fn optional_name<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<String>, D::Error> {
@@ -129,7 +129,7 @@ pub(crate) fn optional_name<'de, D: Deserializer<'de>>(
     Ok(name.map(|Name(name)| name.into_owned()))
 }
 
-/// One of several words. An error about another word would repeat all of it.
+/// Reads one of several words. serde's own error would repeat the whole of an unknown word.
 pub(crate) fn word<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<T, D::Error> {

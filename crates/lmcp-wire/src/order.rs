@@ -1,8 +1,8 @@
 //! The order in which the properties of a schema are written.
 //!
-//! A JSON value keeps its members sorted; a model reads the arguments of a tool in the order in which it is shown them. A
-//! schema may hold a list of names, [`ORDER`], that is not sent: its properties are written in that order, others after them.
-//! [`write()`] makes text of such a schema, and [`read`] makes the schema of text.
+//! A JSON value keeps its members sorted, but a model reads the arguments of a tool in the order in which they are written. A
+//! schema may contain a list of names, [`ORDER`], that is not sent: the properties are written in this order, and others after
+//! them. [`write()`] makes text of such a schema, and [`read`] makes the schema of text.
 
 use std::fmt;
 
@@ -13,10 +13,10 @@ use serde::{
 };
 use serde_json::{Map, Value};
 
-/// The keyword of that list.
+/// The keyword of the list of names.
 pub const ORDER: &str = "x-order";
 
-/// Reads a schema, and notes the order of its properties where they are not sorted by name.
+/// Reads a schema, and notes the order of its properties if they are not sorted by name.
 ///
 /// # Errors
 /// The text is not JSON.
@@ -29,7 +29,7 @@ pub fn write(schema: &Value) -> String {
     serde_json::to_string(&Schema(schema)).unwrap_or_default()
 }
 
-/// For `serialize_with`.
+/// Writes a schema in order, for `serialize_with`.
 pub(crate) fn serialize<S: Serializer>(schema: &Value, serializer: S) -> Result<S::Ok, S::Error> {
     Schema(schema).serialize(serializer)
 }
@@ -88,7 +88,7 @@ impl Serialize for Properties<'_> {
     }
 }
 
-/// A value, and the names of its members as the text has them.
+/// A value, and the names of its members in the order of the text.
 struct Read {
     value: Value,
     names: Vec<Value>,

@@ -1,7 +1,7 @@
 //! The parameters of a request, cut into their members in one pass.
 //!
-//! Everything a client can send to the methods that do work, each member still raw: whoever answers a method decodes
-//! the members it has, and a wrong type is told apart from an absent one. The other methods have types of their own.
+//! These are all members that the methods that do work can have, each still raw. The code of a method decodes the members that
+//! it needs, and can tell a wrong type from an absent member. The other methods have types of their own.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -13,7 +13,7 @@ use crate::{meta::RequestMeta, shape::object_or_null};
 #[serde(rename_all = "camelCase", expecting = "an object")]
 #[non_exhaustive]
 pub struct Params<'a> {
-    /// `_meta`, itself cut into members.
+    /// `_meta`, also cut into members.
     #[serde(borrow, default, rename = "_meta", deserialize_with = "object_or_null")]
     pub meta: Option<RequestMeta<'a>>,
     /// The tool or prompt.
@@ -28,10 +28,10 @@ pub struct Params<'a> {
     /// The arguments of the tool or prompt.
     #[serde(borrow, default)]
     pub arguments: Option<&'a RawValue>,
-    /// What an earlier round asked for, or a task.
+    /// The answers to the questions of an earlier round, or of a task.
     #[serde(borrow, default)]
     pub input_responses: Option<&'a RawValue>,
-    /// What an earlier round handed out.
+    /// The state that an earlier round gave to the client.
     #[serde(borrow, default)]
     pub request_state: Option<&'a RawValue>,
 }

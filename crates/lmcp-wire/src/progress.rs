@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::jsonrpc::RequestId;
 
-/// Chosen by the client: a string or an integer, like a request id.
+/// A token that the client chooses: a string or an integer, like a request id.
 pub type ProgressToken = RequestId;
 
 /// `params` of `notifications/progress`.
@@ -14,10 +14,10 @@ pub type ProgressToken = RequestId;
 pub struct ProgressParams {
     /// The token of the request.
     pub progress_token: ProgressToken,
-    /// Always more than before.
+    /// The progress, which always grows.
     #[serde(serialize_with = "number")]
     pub progress: f64,
-    /// When it is done, if that is known.
+    /// The value of `progress` at the end, if it is known.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -30,7 +30,7 @@ pub struct ProgressParams {
 }
 
 impl ProgressParams {
-    /// So far.
+    /// Makes a report of the progress so far.
     pub fn new(progress_token: ProgressToken, progress: f64) -> Self {
         Self {
             progress_token,
@@ -41,9 +41,9 @@ impl ProgressParams {
     }
 }
 
-/// A whole number without its `.0`: some clients print what they get.
+/// Writes a whole number without its `.0`: some clients print the number as it is.
 fn number<S: Serializer>(number: &f64, serializer: S) -> Result<S::Ok, S::Error> {
-    /// Up to here every whole double is exact.
+    /// Every whole double up to this number is exact.
     const SAFE: f64 = 9_007_199_254_740_992.0;
     if number.fract() == 0.0 && number.abs() <= SAFE {
         #[expect(clippy::cast_possible_truncation, reason = "checked in the line above")]
@@ -63,13 +63,13 @@ fn some_number<S: Serializer>(some: &Option<f64>, serializer: S) -> Result<S::Ok
 pub struct CancelledParams {
     /// The request to stop.
     pub request_id: RequestId,
-    /// Why.
+    /// The reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
 impl CancelledParams {
-    /// Stop this request.
+    /// Makes the parameters to stop this request.
     pub fn new(request_id: RequestId) -> Self {
         Self {
             request_id,

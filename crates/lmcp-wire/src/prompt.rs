@@ -11,9 +11,9 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Prompt {
-    /// For programs.
+    /// The name for programs.
     pub name: String,
-    /// For people.
+    /// The name for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// A description for people.
@@ -22,7 +22,7 @@ pub struct Prompt {
     /// The arguments of the prompt.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arguments: Vec<PromptArgument>,
-    /// Pictures of it.
+    /// Pictures of the prompt.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub icons: Vec<Icon>,
     /// `_meta`
@@ -48,15 +48,15 @@ impl Prompt {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct PromptArgument {
-    /// For programs.
+    /// The name for programs.
     pub name: String,
-    /// For people.
+    /// The name for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// A description of the argument.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Must be given.
+    /// Whether the argument must be given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub required: Option<bool>,
 }
@@ -84,7 +84,7 @@ pub struct PromptMessage {
 }
 
 impl PromptMessage {
-    /// The person says.
+    /// Makes a message of the user.
     pub fn user(content: Content) -> Self {
         Self {
             role: Role::User,
@@ -92,7 +92,7 @@ impl PromptMessage {
         }
     }
 
-    /// The model says.
+    /// Makes a message of the model.
     pub fn assistant(content: Content) -> Self {
         Self {
             role: Role::Assistant,
@@ -101,7 +101,7 @@ impl PromptMessage {
     }
 }
 
-/// A rendered prompt, without the members every result has.
+/// A rendered prompt, without the members that every result has.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct GetPromptResult {
@@ -113,7 +113,7 @@ pub struct GetPromptResult {
 }
 
 impl GetPromptResult {
-    /// These messages.
+    /// Makes a result of these messages.
     pub fn new(messages: Vec<PromptMessage>) -> Self {
         Self {
             description: None,

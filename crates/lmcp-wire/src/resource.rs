@@ -12,26 +12,26 @@ use crate::{
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Resource {
-    /// Where it is read.
+    /// The URI of the resource.
     pub uri: String,
-    /// For programs.
+    /// The name for programs.
     pub name: String,
-    /// For people.
+    /// The name for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// For the model.
+    /// A description for the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// The MIME type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
-    /// In bytes.
+    /// The size in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
-    /// For whom, how important.
+    /// The readers that the resource is meant for, and its importance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Annotations>,
-    /// Pictures of it.
+    /// Pictures of the resource.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub icons: Vec<Icon>,
     /// `_meta`
@@ -61,23 +61,23 @@ impl Resource {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ResourceTemplate {
-    /// RFC 6570.
+    /// The template, by RFC 6570.
     pub uri_template: String,
-    /// For programs.
+    /// The name for programs.
     pub name: String,
-    /// For people.
+    /// The name for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// For the model.
+    /// A description for the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// The MIME type, if all resources of the family have the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
-    /// For whom, how important.
+    /// The readers that the resources are meant for, and their importance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Annotations>,
-    /// Pictures of it.
+    /// Pictures of the resources.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub icons: Vec<Icon>,
     /// `_meta`
@@ -110,7 +110,7 @@ pub struct ReadResourceResult {
 }
 
 impl ReadResourceResult {
-    /// These contents.
+    /// Makes a result of these contents.
     pub fn new(contents: Vec<ResourceContents>) -> Self {
         Self { contents }
     }
@@ -137,7 +137,7 @@ impl ResourceUpdatedParams {
     }
 }
 
-/// Does whoever watches one URI hear of changes of another? A watched URI covers itself and what is below it.
+/// Whether a client that watches one URI is told of changes of the other. A watched URI covers itself and every URI below it.
 pub fn covers(watched: &str, uri: &str) -> bool {
     uri.strip_prefix(watched)
         .is_some_and(|rest| rest.is_empty() || watched.ends_with('/') || rest.starts_with('/'))

@@ -1,11 +1,11 @@
-//! `client/roots`: the folders the client works in. Deprecated by 2026-07-28, and still served.
+//! `client/roots`: the folders that the client works in. Deprecated by 2026-07-28, and still served.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::meta::Meta;
 
-/// The folders.
+/// The answer to the question for folders.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ListRootsResult {
@@ -22,7 +22,7 @@ impl ListRootsResult {
     }
 }
 
-/// For those who answer questions of every kind.
+/// Turns the answer into JSON, for functions that answer all kinds of question.
 impl From<ListRootsResult> for Value {
     fn from(result: ListRootsResult) -> Self {
         json!(result)
@@ -35,7 +35,7 @@ impl From<ListRootsResult> for Value {
 pub struct Root {
     /// `file://…`
     pub uri: String,
-    /// For people.
+    /// A name for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// `_meta`

@@ -1,4 +1,4 @@
-//! `client/sampling`: asking the model. Deprecated by 2026-07-28, and still served.
+//! `client/sampling`: questions to the model. Deprecated by 2026-07-28, and still served.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -17,30 +17,30 @@ use crate::{
 pub struct CreateMessageParams {
     /// The conversation.
     pub messages: Vec<SamplingMessage>,
-    /// At most so much answer.
+    /// The most tokens of the answer.
     pub max_tokens: u64,
     /// The system prompt, which the model is told first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system_prompt: Option<String>,
-    /// Which model.
+    /// The preferred model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model_preferences: Option<ModelPreferences>,
     /// `none`; the other values are deprecated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub include_context: Option<String>,
-    /// Randomness.
+    /// The randomness of the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,
-    /// Where to stop.
+    /// The texts at which the model stops.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop_sequences: Option<Vec<String>>,
-    /// For the provider.
+    /// Data for the provider of the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Object>,
     /// The tools that the model may use. The client must declare `sampling.tools`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<Vec<Tool>>,
-    /// Whether it must.
+    /// Whether the model must use a tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_choice: Option<Value>,
 }
@@ -70,7 +70,7 @@ pub struct SamplingMessage {
 }
 
 impl SamplingMessage {
-    /// The person says.
+    /// Makes a message of the user.
     pub fn user(content: Content) -> Self {
         Self {
             role: Role::User,
@@ -91,7 +91,7 @@ impl SamplingMessage {
 pub enum OneOrMany {
     /// One block.
     One(Content),
-    /// Several.
+    /// Several blocks.
     Many(Vec<Content>),
 }
 
@@ -105,21 +105,21 @@ impl OneOrMany {
     }
 }
 
-/// Which model.
+/// Preferences for the choice of the model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ModelPreferences {
-    /// Names to look for, first match wins.
+    /// Names of models to look for. The first match wins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hints: Option<Vec<ModelHint>>,
-    /// 0 to 1.
+    /// The importance of a low cost, from 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_priority: Option<f64>,
-    /// 0 to 1.
+    /// The importance of speed, from 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub speed_priority: Option<f64>,
-    /// 0 to 1.
+    /// The importance of intelligence, from 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub intelligence_priority: Option<f64>,
 }
@@ -142,7 +142,7 @@ pub struct CreateMessageResult {
     pub role: Role,
     /// One block or several.
     pub content: OneOrMany,
-    /// Which model it was.
+    /// The name of the model that answered.
     pub model: String,
     /// `endTurn`, `maxTokens`, `stopSequence`, `toolUse` or the provider's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -153,7 +153,7 @@ pub struct CreateMessageResult {
 }
 
 impl CreateMessageResult {
-    /// The model of this name says something.
+    /// Makes the answer of the model of this name.
     ///
     /// ```
     /// # use lmcp::wire::{Content, sampling::CreateMessageResult};
@@ -170,7 +170,7 @@ impl CreateMessageResult {
     }
 }
 
-/// For those who answer questions of every kind.
+/// Turns the answer into JSON, for functions that answer all kinds of question.
 impl From<CreateMessageResult> for Value {
     fn from(result: CreateMessageResult) -> Self {
         json!(result)

@@ -1,29 +1,29 @@
-//! The members of a JSON object that was read before, found again in its text. Nothing is checked, decoded or copied: in a text
-//! that is no JSON, some members are found and some are not.
+//! Finds the members of a JSON object in its text, after the text was parsed before. Nothing is checked, decoded or copied: in
+//! a text that is no JSON, some members are found and some are not.
 
 use std::borrow::Cow;
 
 use crate::depth::after_string;
 
-/// One member of an object, as it is written.
+/// One member of an object, as text.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Written<'a> {
-    /// Its name with everything up to the end of its value.
+    /// The text from the name to the end of the value.
     whole: &'a str,
-    /// Its value.
+    /// The text of the value.
     pub value: &'a str,
-    /// Its name, between the quotes.
+    /// The text of the name, between the quotes.
     name: &'a str,
 }
 
 impl<'a> Written<'a> {
-    /// Its name. One whose escapes stand for nothing is as it is written.
+    /// The name of the member. A name with invalid escapes is returned as it is written.
     pub fn name(&self) -> Cow<'a, str> {
         unescaped(self.name)
     }
 
-    /// Writes it behind others, behind a comma.
+    /// Appends the member, with a comma before it.
     pub fn write(&self, out: &mut Vec<u8>) {
         out.push(b',');
         out.extend_from_slice(self.whole.as_bytes());
@@ -37,7 +37,7 @@ fn unescaped(name: &str) -> Cow<'_, str> {
     serde_json::from_str(&format!("\"{name}\"")).map_or(Cow::Borrowed(name), Cow::Owned)
 }
 
-/// The members of an object, in their order.
+/// Returns the members of an object, in their order.
 pub fn members(object: &str) -> impl Iterator<Item = Written<'_>> {
     let mut rest = after(object.trim_ascii_start(), b'{');
     std::iter::from_fn(move || {
@@ -47,18 +47,18 @@ pub fn members(object: &str) -> impl Iterator<Item = Written<'_>> {
     })
 }
 
-/// The value of the member of this name. Of several it is the first.
+/// Returns the value of the member of this name. If there are several, the first.
 pub fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
     let found = members(object).find(|member| member.name() == name);
     found.map(|member| member.value)
 }
 
-/// The members of the object that the member of this name is.
+/// Returns the members of an object that is itself the member of this name.
 pub fn members_of<'a>(object: &'a str, name: &str) -> impl Iterator<Item = Written<'a>> {
     members(from_value(object, name).unwrap_or_default())
 }
 
-/// The text from the value of the member of this name on. Nobody has looked for the end of the value.
+/// Returns the text from the value of the member of this name on. The end of the value is not searched.
 fn from_value<'a>(object: &'a str, name: &str) -> Option<&'a str> {
     let mut rest = after(object.trim_ascii_start(), b'{')?;
     loop {
@@ -71,7 +71,7 @@ fn from_value<'a>(object: &'a str, name: &str) -> Option<&'a str> {
     }
 }
 
-/// The name of the first member, and the text from its value on.
+/// Splits off the name of the first member. Returns the name, and the text from the value on.
 fn head(members: &str) -> Option<(&str, &str)> {
     let text = members.trim_ascii_start();
     let inside = text.strip_prefix('"')?;
@@ -81,7 +81,7 @@ fn head(members: &str) -> Option<(&str, &str)> {
     Some((name, value.trim_ascii_start()))
 }
 
-/// The first member, and what stands behind it.
+/// Splits off the first member. Returns the member, and the text after it.
 fn split(members: &str) -> Option<(Written<'_>, &str)> {
     let text = members.trim_ascii_start();
     let (name, value) = head(text)?;
@@ -92,12 +92,12 @@ fn split(members: &str) -> Option<(Written<'_>, &str)> {
     Some((member, rest.trim_ascii_start()))
 }
 
-/// What follows this byte, if the text begins with it.
+/// Returns the text after this byte, if the text begins with the byte.
 fn after(text: &str, byte: u8) -> Option<&str> {
     text.strip_prefix(char::from(byte))
 }
 
-/// How many bytes the value has that the text begins with.
+/// Returns the length of the value at the beginning of the text.
 fn value_length(text: &[u8]) -> usize {
     let (mut at, mut depth) = (0, 0_usize);
     while let Some(byte) = text.get(at) {
@@ -106,9 +106,9 @@ fn value_length(text: &[u8]) -> usize {
             b'"' => at = text.len() - after_string(&text[at..]).len(),
             b'[' | b'{' => depth += 1,
             b']' | b'}' if depth > 1 => depth -= 1,
-            // It ends with the array or object that it is.
+            // The value is an array or object, and ends here.
             b']' | b'}' if depth == 1 => return at,
-            // It is a number or a word, and ends where something else begins.
+            // The value is a number or a word, and ends before this byte.
             b',' | b']' | b'}' | b' ' | b'\t' | b'\n' | b'\r' if depth == 0 => return at - 1,
             _ => continue,
         }

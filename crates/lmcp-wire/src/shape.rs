@@ -1,17 +1,17 @@
-//! What a member must be to be read at all: present, an object, a string without escapes.
+//! Readers for members of a required shape: present, an object, a string without escapes.
 
 use std::{borrow::Cow, fmt, marker::PhantomData};
 
 use serde::{Deserialize, Deserializer, de};
 
-/// Keeps `null` apart from absence: `"id": null` is a mistake, no `id` is a notification.
+/// Reads `null` as a value, not as absence: `"id": null` is a mistake, a message without `id` is a notification.
 pub(crate) fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
 }
 
-/// A struct from an object only: left to itself, serde takes an array of its fields as well.
+/// Reads a struct from an object only. serde by itself also takes an array of the fields.
 pub(crate) fn object<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -36,7 +36,7 @@ where
     deserializer.deserialize_map(Visitor(PhantomData))
 }
 
-/// The same, where `null` stands for nothing: some clients write it.
+/// Does the same, and reads `null` as nothing: some clients write it.
 pub(crate) fn object_or_null<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -65,10 +65,10 @@ where
     deserializer.deserialize_any(Visitor(PhantomData))
 }
 
-/// Of a string in the place of an object an error would repeat all.
+/// Stands for a string in errors, because serde's error would repeat the whole string.
 const A_STRING: de::Unexpected<'static> = de::Unexpected::Other("a string");
 
-/// The same, where the member may be absent.
+/// Does the same for a member that may be absent.
 pub(crate) fn some_object<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -77,7 +77,7 @@ where
     object(deserializer).map(Some)
 }
 
-/// A string without escapes. One that has some is read again, so nothing is said of it here.
+/// A string without escapes. Reading a string with escapes fails, and the message is then read in another way.
 pub(crate) struct Unescaped<'a>(pub(crate) &'a str);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Unescaped<'a> {
@@ -102,6 +102,6 @@ impl<'de: 'a, 'a> Deserialize<'de> for Unescaped<'a> {
     }
 }
 
-/// A string that is borrowed where it has no escapes.
+/// A string that is borrowed if it has no escapes.
 #[derive(Deserialize)]
 pub(crate) struct Text<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);

@@ -9,19 +9,19 @@ use crate::shape::object;
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct SubscriptionFilter {
-    /// The tools changed.
+    /// Changes of the list of tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools_list_changed: Option<bool>,
-    /// The prompts changed.
+    /// Changes of the list of prompts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompts_list_changed: Option<bool>,
-    /// The resources changed.
+    /// Changes of the list of resources.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources_list_changed: Option<bool>,
-    /// These resources, or ones below them, have new contents.
+    /// New contents of these resources, or of resources below them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_subscriptions: Option<Vec<String>>,
-    /// These tasks have a new state (tasks extension).
+    /// New states of these tasks (tasks extension).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_ids: Option<Vec<String>>,
 }
@@ -36,7 +36,7 @@ pub struct ListenParams {
 }
 
 impl ListenParams {
-    /// Asks to hear of what the filter names.
+    /// Asks for the changes that the filter names.
     pub fn new(notifications: SubscriptionFilter) -> Self {
         Self { notifications }
     }

@@ -1,4 +1,4 @@
-//! The tasks extension, `io.modelcontextprotocol/tasks`: a tool call that is answered with a handle.
+//! The tasks extension, `io.modelcontextprotocol/tasks`: a tool call that is answered with an id.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -8,25 +8,25 @@ use crate::{error::RpcError, input::InputRequests};
 /// The extension's id in `capabilities.extensions`.
 pub const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
-/// Where a task stands.
+/// The state of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum TaskStatus {
-    /// It runs.
+    /// The task runs.
     Working,
     /// The task waits for answers.
     InputRequired,
-    /// It has a result, which may tell of a failure.
+    /// The task has a result, which may report a failure of the tool.
     Completed,
-    /// It ended in a JSON-RPC error.
+    /// The task ended with a JSON-RPC error.
     Failed,
-    /// It was stopped.
+    /// The task was stopped.
     Cancelled,
 }
 
 impl TaskStatus {
-    /// Nothing will change any more.
+    /// Whether the task has ended.
     pub fn is_terminal(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
     }
@@ -37,35 +37,35 @@ impl TaskStatus {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Task {
-    /// Unguessable.
+    /// The id, which nobody can guess.
     pub task_id: String,
-    /// Where it stands.
+    /// The state of the task.
     pub status: TaskStatus,
-    /// Why it stands there.
+    /// The reason of the state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status_message: Option<String>,
-    /// ISO 8601.
+    /// The time of creation, in ISO 8601.
     pub created_at: String,
-    /// ISO 8601.
+    /// The time of the last change, in ISO 8601.
     pub last_updated_at: String,
-    /// How long it can be asked for after its creation; null is for ever.
+    /// The time after its creation for which the task is kept. `None` means for ever.
     pub ttl_ms: Option<u64>,
-    /// How often to ask.
+    /// The time between two requests for the task.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub poll_interval_ms: Option<u64>,
-    /// All open questions, while it waits.
+    /// All open questions, while the task waits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input_requests: Option<InputRequests>,
     /// The result of the call, once the task is completed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<Box<RawValue>>,
-    /// The error, once failed.
+    /// The error, once the task has failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<RpcError>,
 }
 
 impl Task {
-    /// A task that has just begun.
+    /// Makes a task that has just started.
     pub fn working(task_id: String, now: String) -> Self {
         Self {
             task_id,

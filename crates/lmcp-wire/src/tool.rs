@@ -14,24 +14,24 @@ use crate::{
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Tool {
-    /// For programs.
+    /// The name for programs.
     pub name: String,
-    /// For people.
+    /// The name for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// For the model: what it gets back, when not to call it.
+    /// A description for the model: what a call returns, and when not to call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// JSON Schema of the arguments; an object. Its properties are written in the order of [`ORDER`](crate::order::ORDER).
+    /// The JSON Schema of the arguments, an object. Its properties are written in the order of [`ORDER`](crate::order::ORDER).
     #[serde(serialize_with = "crate::order::serialize")]
     pub input_schema: Value,
-    /// JSON Schema of `structuredContent`.
+    /// The JSON Schema of `structuredContent`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Value>,
-    /// Hints about what it does.
+    /// Hints about the effects of the tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotations: Option<ToolAnnotations>,
-    /// Pictures of it.
+    /// Pictures of the tool.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub icons: Vec<Icon>,
     /// `_meta`
@@ -54,7 +54,7 @@ impl Tool {
         }
     }
 
-    /// The tool for a list, with schemas that are text already in the place of its own.
+    /// Returns the tool for a list. Its schemas are replaced by these, which are text already.
     pub fn with_schemas<'a>(
         &'a self,
         input_schema: &'a RawValue,
@@ -98,19 +98,19 @@ struct WithSchemas<'a> {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ToolAnnotations {
-    /// For people.
+    /// The name for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// Changes nothing.
+    /// Whether the tool changes nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_only_hint: Option<bool>,
     /// Whether the tool may destroy something.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub destructive_hint: Option<bool>,
-    /// Calling it again changes nothing more.
+    /// Whether a second call changes nothing more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotent_hint: Option<bool>,
-    /// Reaches beyond this program and its host.
+    /// Whether the tool reaches beyond this program and its host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open_world_hint: Option<bool>,
 }
@@ -120,19 +120,20 @@ pub struct ToolAnnotations {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct CallToolResult {
-    /// For the model.
+    /// The result for the model.
     pub content: Vec<Content>,
-    /// For programs, as `outputSchema` says; `null` is a value like any other.
+    /// The result for programs, in the form of `outputSchema`. `null` is a value like any other.
     #[serde(
         default,
         deserialize_with = "present",
         skip_serializing_if = "Option::is_none"
     )]
     pub structured_content: Option<Value>,
-    /// `content` says all that `structured_content` does, so a client that gets only the one misses nothing. Not sent.
+    /// Whether `content` contains everything that `structured_content` does, so that one of them is enough for a client. Not
+    /// sent.
     #[serde(skip)]
     pub text_is_whole: bool,
-    /// The tool failed, and `content` says how.
+    /// Whether the tool failed. `content` then tells the reason.
     #[serde(default, skip_serializing_if = "is_false")]
     pub is_error: bool,
     /// `_meta`
@@ -141,7 +142,7 @@ pub struct CallToolResult {
 }
 
 impl CallToolResult {
-    /// Content.
+    /// Makes a result of content blocks.
     pub fn new(content: Vec<Content>) -> Self {
         Self {
             content,
@@ -149,7 +150,7 @@ impl CallToolResult {
         }
     }
 
-    /// A failure, told to the model.
+    /// Makes the result of a failed call. The model reads the text.
     pub fn error(text: impl Into<String>) -> Self {
         Self {
             content: vec![Content::text(text)],

@@ -44,7 +44,7 @@ impl ProtocolVersion {
         }
     }
 
-    /// Whether several messages may stand in one array.
+    /// Whether several messages may be sent in one array.
     pub const fn has_batches(self) -> bool {
         matches!(self, Self::V2025_03_26)
     }

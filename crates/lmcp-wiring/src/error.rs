@@ -1,8 +1,8 @@
-//! Why a program cannot be wired.
+//! The reasons why a program cannot be wired.
 
 use std::{borrow::Cow, error, fmt};
 
-/// Why a program cannot be started so that it finds the server: a sentence for people.
+/// The reason why a program cannot be started so that it finds the server: a sentence for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     words: String,
@@ -11,12 +11,12 @@ pub struct Error {
 }
 
 impl Error {
-    /// A hint on what may help.
+    /// Returns a hint that may help.
     pub fn hint(&self) -> Option<&str> {
         self.hint.as_deref()
     }
 
-    /// Whether a person wrote something wrong. `false`: something failed.
+    /// Returns whether a person wrote something wrong. `false`: something failed.
     pub fn is_misuse(&self) -> bool {
         self.is_misuse
     }

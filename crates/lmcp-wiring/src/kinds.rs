@@ -1,4 +1,4 @@
-//! What each kind of preset does.
+//! The work of each kind of preset.
 
 use std::{
     ffi::OsString,
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::error::Error;
 
-/// A wiring in the making.
+/// A wiring while it is made.
 pub(crate) struct Plan<'a, 'b> {
     pub(crate) entry: &'a Entry,
     pub(crate) user: &'a User<'a>,
@@ -20,11 +20,11 @@ pub(crate) struct Plan<'a, 'b> {
     pub(crate) wiring: &'b mut Wiring,
 }
 
-/// The user's own home of a program, where a preset has one.
+/// The user's own home of a program, if the preset names one.
 type OwnHome = Option<PathBuf>;
 
 impl Plan<'_, '_> {
-    /// A file of its own, named on the command line.
+    /// Makes a configuration file, and names it on the command line.
     pub(crate) fn flag(
         &mut self,
         flag: &str,
@@ -49,7 +49,7 @@ impl Plan<'_, '_> {
         Ok(None)
     }
 
-    /// Words that change single settings.
+    /// Adds words to the command line that change single settings.
     pub(crate) fn overrides(
         &mut self,
         words: &[String],
@@ -60,7 +60,7 @@ impl Plan<'_, '_> {
         let mut name = self.entry.name.clone();
         let home = own.map(|own| self.home(&own.home)).transpose()?;
         if let (Some(own), Some(home)) = (own, &home) {
-            // A file that the program cannot read either is the program's to complain about.
+            // If the file cannot be read, the program itself will report that.
             let text = self.user.file(&home.join(&own.path)).ok().flatten();
             let taken = text.is_some_and(|text| merge::has(&text, format, &own.merge_key, &name));
             if taken {
@@ -79,7 +79,7 @@ impl Plan<'_, '_> {
         Ok(home)
     }
 
-    /// A variable that holds a configuration; what the user has in it stays.
+    /// Sets a variable that holds a configuration. The user's content of the variable stays in it.
     pub(crate) fn env(&mut self, var: &str, shape: &Shape) -> Result<OwnHome, Error> {
         let own = self.user.said(var).map(OsString::into_string).transpose();
         let own = own.map_err(|_| Error::misuse(format!("{var} is no UTF-8")))?;
@@ -88,7 +88,7 @@ impl Plan<'_, '_> {
         Ok(None)
     }
 
-    /// A variable that names a file; what is in the user's stays.
+    /// Sets a variable that names a file. The content of the user's file stays in it.
     pub(crate) fn env_file(
         &mut self,
         var: &str,
@@ -113,7 +113,7 @@ impl Plan<'_, '_> {
         Ok(None)
     }
 
-    /// A home of its own, in which all but one file is the user's.
+    /// Makes a home for the program. All its files are links to those of the user, except one.
     pub(crate) fn copy(
         &mut self,
         home: &Home,
@@ -139,18 +139,18 @@ impl Plan<'_, '_> {
         Ok(own)
     }
 
-    /// Where the program keeps what is the user's.
+    /// Returns the home with the user's own files of the program.
     fn home(&self, home: &Home) -> Result<PathBuf, Error> {
         let path = match self.user.said(&home.var) {
             Some(said) => said.into(),
             None => self.user.path(&home.path)?,
         };
-        // Links are made elsewhere, and would mean something else there.
+        // The path is made absolute, because links to it are made in another folder.
         let failed = |err| Error::cannot(&format!("find `{}`", path.display()), err);
         std::path::absolute(&path).map_err(failed)
     }
 
-    /// The text of the user's file, with the entry in it.
+    /// Returns the text of the user's file, with the entry in it.
     fn merged(&self, path: &Path, shape: &Shape) -> Result<String, Error> {
         let own = self.user.file(path)?;
         merge::into(

@@ -21,6 +21,7 @@
 //! ```
 
 mod error;
+mod json;
 mod kinds;
 mod merge;
 mod preset;
@@ -91,7 +92,7 @@ impl Entry {
 /// The user who starts the agent: their variables and files.
 pub struct User<'a> {
     pub(crate) variable: &'a dyn Fn(&str) -> Option<OsString>,
-    /// The text of a file, or none if there is none.
+    /// Reads the text of a file. `None`: the file does not exist.
     pub(crate) read: &'a dyn Fn(&Path) -> io::Result<Option<String>>,
 }
 
@@ -114,7 +115,7 @@ pub struct Wiring {
     steps: Vec<Step>,
 }
 
-/// Something to make below the scratch folder.
+/// A step that makes something below the scratch folder.
 #[derive(Debug)]
 enum Step {
     Folder(PathBuf),
@@ -122,7 +123,7 @@ enum Step {
         path: PathBuf,
         text: String,
     },
-    /// A link to everything in a folder of the user's, but for one name.
+    /// Links to everything in a folder of the user, except one name.
     Links {
         of: PathBuf,
         at: PathBuf,
@@ -133,7 +134,7 @@ enum Step {
 /// Plans how to start the agent `argv`. `scratch` is the absolute path of a folder that only this user can read, for this one start.
 ///
 /// # Errors
-/// A file or variable of the user's cannot be read or added to, or the preset lacks something.
+/// A file or variable of the user cannot be read or extended, or the preset lacks a key.
 pub fn plan(
     preset: &Preset,
     argv: &[OsString],
@@ -178,7 +179,7 @@ pub fn plan(
 }
 
 impl User<'_> {
-    /// Whoever started this process.
+    /// Returns the user who started this process.
     pub fn of_this_process() -> Self {
         User {
             variable: &|name| env::var_os(name),
@@ -186,12 +187,12 @@ impl User<'_> {
         }
     }
 
-    /// A variable that says something.
+    /// Returns the value of a variable, if it is not empty.
     fn said(&self, name: &str) -> Option<OsString> {
         (self.variable)(name).filter(|value| !value.is_empty())
     }
 
-    /// A path as people write it, with `~` for the home.
+    /// Returns a path as people write it, with `~` replaced by the home.
     fn path(&self, path: &str) -> Result<PathBuf, Error> {
         let below = path.strip_prefix("~/");
         if below.is_none() && path != "~" {
@@ -207,7 +208,7 @@ impl User<'_> {
     }
 }
 
-/// The name that presets go by.
+/// Returns the name by which a preset is found.
 fn base_name(command: &OsStr) -> Option<&str> {
     Path::new(command).file_name()?.to_str()
 }
@@ -226,5 +227,5 @@ fn read(path: &Path) -> io::Result<Option<String>> {
     Ok(Some(text))
 }
 
-/// More than there is in a file of settings, even one that a program adds to by itself.
+/// The limit for a file of settings, far above the length of any, even of one that a program extends by itself.
 const MOST_BYTES: u64 = 8 << 20;

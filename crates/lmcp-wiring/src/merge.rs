@@ -1,17 +1,18 @@
-//! An entry, put into a configuration among what is there already.
+//! Puts an entry into a configuration, beside its existing content.
 
 use lmcp_wire::jsonc;
 use serde_json::{Map, Value};
 
 use super::{
     Entry,
+    json::json,
     preset::{Format, Shape},
     template, toml_text,
 };
 use crate::error::Error;
 
-/// The text of a configuration with the entry in it, in place of one of the same name. `own` is what the user has, and
-/// `place` what to call it in an error.
+/// Returns the text of a configuration with the entry in it, in place of an entry of the same name. `own` is the user's
+/// configuration, and `place` its name for an error.
 pub(crate) fn into(
     own: Option<&str>,
     shape: &Shape,
@@ -53,7 +54,7 @@ pub(crate) fn into(
     }
 }
 
-/// Is there an entry of this name?
+/// Returns whether there is an entry of this name.
 pub(crate) fn has(text: &str, format: Format, merge_key: &[String], name: &str) -> bool {
     let mut keys = merge_key.iter().map(String::as_str).chain([name]);
     match format {
@@ -67,22 +68,6 @@ pub(crate) fn has(text: &str, format: Format, merge_key: &[String], name: &str) 
             let document = document.unwrap_or(toml::Value::Boolean(false));
             keys.try_fold(&document, |value, key| value.get(key))
                 .is_some()
-        }
-    }
-}
-
-/// A value of a preset, for a program that reads JSON.
-pub(crate) fn json(value: impl Into<toml::Value>) -> Value {
-    match value.into() {
-        toml::Value::String(text) => text.into(),
-        toml::Value::Integer(number) => number.into(),
-        toml::Value::Float(number) => number.into(),
-        toml::Value::Boolean(truth) => truth.into(),
-        toml::Value::Datetime(time) => time.to_string().into(),
-        toml::Value::Array(values) => values.into_iter().map(json).collect(),
-        toml::Value::Table(table) => {
-            let entries = table.into_iter().map(|(key, value)| (key, json(value)));
-            Value::Object(entries.collect())
         }
     }
 }

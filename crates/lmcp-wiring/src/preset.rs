@@ -1,47 +1,44 @@
-//! A preset: how one program takes an MCP server. How that is written in TOML is in `said.rs`.
+//! A preset: the way in which one program takes an MCP server. Its form in TOML is in `preset_toml.rs`.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
 use serde::Deserialize;
 use toml::Table;
 
-use super::preset_toml::Said;
-
 /// A preset: how an agent takes an MCP server.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(try_from = "Said")]
+#[derive(Clone, Debug)]
 pub struct Preset {
     pub(crate) kind: Kind,
-    /// Variables that it gets besides, unless the user has set them.
+    /// Additional variables for the program, unless the user has set them.
     pub(crate) env: BTreeMap<String, String>,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) enum Kind {
-    /// It is told nothing but the variables of the entry.
+    /// The program gets only the variables of the entry.
     Variables,
-    /// A file of its own that a flag names.
+    /// A flag names a file that is made for the program.
     Flag {
         flag: String,
         place: Position,
         shape: Shape,
     },
-    /// Words that change single settings.
+    /// Words on the command line change single settings.
     Override {
         words: Vec<String>,
         format: Format,
         place: Position,
         own: Option<OwnFile>,
     },
-    /// A variable that holds a configuration.
+    /// A variable holds a configuration.
     Env { var: String, shape: Shape },
-    /// A variable that names a configuration file.
+    /// A variable names a configuration file.
     EnvFile {
         var: String,
         path: Option<String>,
         shape: Shape,
     },
-    /// A home of its own, with a copy of the user's file in it.
+    /// The program gets a home of its own, with a copy of the user's file in it.
     Copy {
         home: Home,
         path: PathBuf,
@@ -49,23 +46,23 @@ pub(crate) enum Kind {
     },
 }
 
-/// What a configuration looks like.
+/// The form of a configuration.
 #[derive(Clone, Debug)]
 pub(crate) struct Shape {
     pub(crate) format: Format,
-    /// Where the servers are in it.
+    /// The place of the servers in it.
     pub(crate) merge_key: Vec<String>,
     pub(crate) entry: Table,
 }
 
-/// Where a program keeps what is the user's: what the variable says, else a path.
+/// The home with the user's files of a program: the value of the variable, else the path.
 #[derive(Clone, Debug)]
 pub(crate) struct Home {
     pub(crate) var: String,
     pub(crate) path: String,
 }
 
-/// The user's own configuration, to be looked at only.
+/// The user's own configuration, which is only read.
 #[derive(Clone, Debug)]
 pub(crate) struct OwnFile {
     pub(crate) home: Home,
@@ -76,19 +73,19 @@ pub(crate) struct OwnFile {
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Format {
-    /// Comments and last commas are understood.
+    /// Comments and trailing commas are accepted.
     #[default]
     #[serde(alias = "jsonc")]
     Json,
     Toml,
 }
 
-/// Where words go on the command line.
+/// The place of words on the command line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Position {
-    /// Behind so many words, the command being the first.
+    /// After this number of words; the command is the first.
     After(usize),
-    /// Behind all of them, but before a `--`.
+    /// At the end, but before a `--`.
     Last,
 }
 

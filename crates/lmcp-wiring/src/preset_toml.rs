@@ -1,4 +1,4 @@
-//! A preset as it is written in TOML: every key of every kind, and what makes no sense among them.
+//! The form of a preset in TOML: the keys of every kind, and the combinations that are refused.
 
 use std::{
     collections::BTreeMap,
@@ -16,7 +16,7 @@ use super::{
 /// A preset as it is written.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Said {
+struct Said {
     kind: KindName,
     flag: Option<String>,
     #[serde(rename = "override")]
@@ -45,7 +45,7 @@ enum KindName {
 }
 
 impl KindName {
-    /// The name, the keys that it needs, and those that it takes besides. All take `env`.
+    /// Returns the name of the kind, its required keys, and its optional keys. All kinds accept `env`.
     fn keys(
         self,
     ) -> (
@@ -88,7 +88,7 @@ impl KindName {
 }
 
 impl Said {
-    /// Which keys are there.
+    /// Returns the keys that are set.
     fn given(&self) -> impl Iterator<Item = &'static str> {
         [
             ("flag", self.flag.is_some()),
@@ -106,7 +106,7 @@ impl Said {
         .filter_map(|(key, given)| given.then_some(key))
     }
 
-    /// Refuses keys that mean nothing here, keys that are missing, and words in braces that nothing stands for.
+    /// Refuses keys that the kind does not have, keys that are missing, and unknown words in braces.
     fn check(&self) -> Result<(), String> {
         let (kind, needed, taken) = self.kind.keys();
         let allowed = || needed.iter().chain(taken).chain(&["env"]);
@@ -153,13 +153,13 @@ impl Said {
         Ok(keys)
     }
 
-    /// The home and the file below it, if both are named.
+    /// Returns the home and the file below it, if both are named.
     fn own(&self) -> Result<Option<(Home, PathBuf)>, String> {
         let (Some(var), Some(home), Some(path)) = (&self.home_var, &self.home_path, &self.path)
         else {
             return Ok(None);
         };
-        // It is made below a folder of ours, and must stay there.
+        // The file is made below a folder of ours, and must not leave it.
         let is_below = Path::new(path)
             .components()
             .all(|part| matches!(part, Component::Normal(_)));
@@ -174,6 +174,13 @@ impl Said {
     }
 }
 
+impl<'de> Deserialize<'de> for Preset {
+    fn deserialize<D: de::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let said = Said::deserialize(deserializer)?;
+        said.try_into().map_err(de::Error::custom)
+    }
+}
+
 impl TryFrom<Said> for Preset {
     type Error = String;
 
@@ -181,7 +188,7 @@ impl TryFrom<Said> for Preset {
         said.check()?;
         let (shape, own) = (said.shape()?, said.own()?);
         let place = said.place.unwrap_or(Position::After(1));
-        // `check` has seen to it that what a kind needs is there.
+        // `check` has made sure that the required keys are set.
         let text = |value: Option<String>| value.unwrap_or_default();
         let kind = match said.kind {
             KindName::Variables => Kind::Variables,
@@ -237,7 +244,7 @@ impl<'de> Deserialize<'de> for Position {
     }
 }
 
-/// What most programs take.
+/// Returns the entry that most programs accept.
 fn usual_entry() -> Table {
     let keys = ["command", "args", "env"];
     let entries = keys.map(|key| (key.to_owned(), format!("{{{key}}}").into()));

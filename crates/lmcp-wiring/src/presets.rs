@@ -1,4 +1,4 @@
-//! Which preset a program is started with: the user's, or one of ours.
+//! Finds the preset for a program: one of the user, or one of this crate.
 
 use std::{borrow::Cow, collections::BTreeMap, ffi::OsStr};
 
@@ -11,7 +11,7 @@ use crate::{Preset, base_name, error::Error, preset::Kind};
 #[serde(transparent)]
 pub struct Presets(BTreeMap<String, Preset>);
 
-/// A file that holds nothing else.
+/// A file that holds only presets.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -30,7 +30,7 @@ impl Presets {
     /// Reads presets from TOML, `[presets.NAME]`.
     ///
     /// # Errors
-    /// It is not TOML, or something in it means nothing. The error says where.
+    /// The text is not TOML, or a part of it is not valid. The error names the place.
     pub fn parse(text: &str) -> Result<Self, toml::de::Error> {
         let file: File = toml::from_str(text)?;
         Ok(file.presets)
@@ -43,11 +43,11 @@ impl Presets {
         self
     }
 
-    /// The preset of this name, else the one that is named like the command. For a command without a preset, the agent gets nothing but
-    /// variables, and the text that comes with the preset says so.
+    /// Returns the preset of this name, or else the one that is named like the command. For a command without a preset, the
+    /// agent gets only variables, and the returned note says so.
     ///
     /// # Errors
-    /// There is no preset of that name.
+    /// There is no preset with that name.
     pub fn choose(
         &self,
         asked: Option<&str>,

@@ -1,4 +1,4 @@
-//! What was planned, on disk: for this user alone, and gone again when dropped.
+//! Writes the plan to disk: for this user alone, and removed again when it is dropped.
 
 use std::{
     fs::{self, DirBuilder, OpenOptions},
@@ -10,7 +10,7 @@ use std::{
 use super::{Step, Wiring};
 use crate::error::Error;
 
-/// More than anybody has in a folder of settings, or in a home.
+/// More entries than any folder of settings or any home has.
 const MOST_LINKS: usize = 4096;
 
 /// The files and links of one start. Dropping this value removes them.
@@ -22,7 +22,7 @@ impl Wiring {
     /// Makes the files and links of the plan. A file that is in the way is an error, and stays.
     ///
     /// # Errors
-    /// Something is in the way, or cannot be read or written. What was made until then is gone again.
+    /// A file is in the way, or cannot be read or written. Everything that was made before is removed again.
     pub fn make(&self) -> Result<Made, Error> {
         let mut made = Made::default();
         for step in &self.steps {
@@ -62,7 +62,7 @@ impl Made {
 impl Drop for Made {
     fn drop(&mut self) {
         for path in self.0.iter().rev() {
-            // Links are removed, not what they lead to. In a folder there may be what the program left there.
+            // A link is removed, and not its target. A folder is removed with all files that the program left in it.
             let is_folder = fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
             let _ = if is_folder {
                 fs::remove_dir_all(path)
@@ -73,7 +73,7 @@ impl Drop for Made {
     }
 }
 
-/// Links everything in a folder but for one name. There may be no such folder yet.
+/// Links everything in a folder, except one name. The folder need not exist.
 fn link_all(of: &Path, at: &Path, but: &Path) -> io::Result<()> {
     let entries = match fs::read_dir(of) {
         Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(()),

@@ -1,22 +1,22 @@
-//! Words in braces that stand for a part of the entry.
+//! Replaces words in braces by parts of the entry.
 
 use std::{ffi::OsString, path::Path, slice};
 
 use toml::{Table, Value};
 
-use super::{Entry, merge, preset::Format, toml_text};
+use super::{Entry, json::json, preset::Format, toml_text};
 use crate::error::Error;
 
-/// What `entry` of a preset may hold, each as a string of its own.
+/// The words that `entry` of a preset may hold, each as a string of its own.
 pub(crate) const IN_ENTRY: &[&str] = &["command", "args", "command_line", "env"];
 
-/// What `override` may hold, anywhere in a word.
+/// The words that `override` may hold, anywhere in a word.
 pub(crate) const IN_WORDS: &[&str] = &["name", "command", "args", "command_line", "env"];
 
-/// What `env` may hold.
+/// The words that `env` may hold.
 pub(crate) const IN_ENV: &[&str] = &["home"];
 
-/// The first word in braces that is not among these.
+/// Returns the first word in braces that is not known.
 pub(crate) fn unknown<'a>(text: &'a str, known: &[&str]) -> Option<&'a str> {
     let mut parts = split(text);
     parts.find_map(|part| match part {
@@ -25,12 +25,12 @@ pub(crate) fn unknown<'a>(text: &'a str, known: &[&str]) -> Option<&'a str> {
     })
 }
 
-/// Is there a word in braces with something beside it?
+/// Returns whether a text has a word in braces and other text.
 pub(crate) fn is_mixed(text: &str) -> bool {
     first_name(text).is_some() && alone(text).is_none()
 }
 
-/// The entry in the form that a program takes.
+/// Returns the entry in the form that a program takes.
 pub(crate) fn table(form: &Table, entry: &Entry) -> Table {
     let filled = form
         .iter()
@@ -38,21 +38,21 @@ pub(crate) fn table(form: &Table, entry: &Entry) -> Table {
     filled.collect()
 }
 
-/// A word of the command line.
+/// Returns a word of the command line.
 pub(crate) fn word(word: &str, name: &str, entry: &Entry, format: Format) -> String {
     let parts = split(word).map(|part| match part {
         Part::Text(text) => text.to_owned(),
         Part::Name("name") => name.to_owned(),
         Part::Name(part) => match (value(part, entry), format) {
             (Some(value), Format::Toml) => toml_text::value(&value),
-            (Some(value), Format::Json) => merge::json(value).to_string(),
+            (Some(value), Format::Json) => json(value).to_string(),
             (None, _) => String::new(),
         },
     });
     parts.collect()
 }
 
-/// The value of a variable.
+/// Returns the value of a variable.
 pub(crate) fn home(text: &str, home: Option<&Path>) -> Result<OsString, Error> {
     let mut filled = OsString::new();
     for part in split(text) {
@@ -84,7 +84,7 @@ fn fill(form: &Value, entry: &Entry) -> Value {
     }
 }
 
-/// The word in braces that is all there is.
+/// Returns the word in braces, if it is the whole text.
 fn alone(text: &str) -> Option<&str> {
     let (_, name) = first_name(text)?;
     (text.len() == name.len() + 2).then_some(name)
@@ -114,7 +114,7 @@ enum Part<'a> {
     Name(&'a str),
 }
 
-/// Splits at `{word}`. Other braces are text, so that JSON and TOML can be written around it.
+/// Splits a text at `{word}`. Other braces are text, so that JSON and TOML can be written around it.
 fn split(text: &str) -> impl Iterator<Item = Part<'_>> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -132,7 +132,7 @@ fn split(text: &str) -> impl Iterator<Item = Part<'_>> {
     })
 }
 
-/// Where the first `{word}` begins, and the word.
+/// Returns where the first `{word}` begins, and the word.
 fn first_name(text: &str) -> Option<(usize, &str)> {
     text.match_indices('{').find_map(|(start, _)| {
         let (name, _) = text.get(start + 1..)?.split_once('}')?;

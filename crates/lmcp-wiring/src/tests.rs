@@ -1,4 +1,4 @@
-//! What is planned for each program, down to the word.
+//! The exact plan for each program.
 
 use std::{
     collections::BTreeMap,
@@ -20,14 +20,14 @@ pub(crate) fn entry() -> Entry {
     }
 }
 
-/// What somebody has: variables, and files with what is in them.
+/// A list of the user's variables, or of files with their texts.
 type Has<'a> = &'a [(&'a str, &'a str)];
 
 fn wire(preset: &str, argv: &[&str], variables: Has<'_>, files: Has<'_>) -> Wiring {
     try_wire(preset, argv, variables, files).unwrap_or_else(|words| panic!("{words}"))
 }
 
-/// The plan for a built-in preset, or for one in TOML.
+/// Returns the plan for a built-in preset, or for one in TOML.
 fn try_wire(
     preset: &str,
     argv: &[&str],
@@ -61,7 +61,7 @@ fn words(wiring: &Wiring) -> Vec<&str> {
         .collect()
 }
 
-/// The only file, and what is in it.
+/// Returns the only file, and its text.
 fn file(wiring: &Wiring) -> (PathBuf, String) {
     let files = wiring.steps.iter().filter_map(|step| match step {
         Step::File { path, text } => Some((path.clone(), text.clone())),

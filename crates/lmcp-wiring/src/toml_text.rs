@@ -1,8 +1,9 @@
-//! TOML as text: a value on one line, and a document of such lines. The crate's own writer is left out of the binary.
+//! Writes TOML: a value on one line, and a document of such lines. The writer of the crate `toml` would make the binary
+//! larger.
 
 use toml::{Table, Value};
 
-/// A document: a line for each key.
+/// Writes a document: a line for each key.
 pub(crate) fn document(table: &Table) -> String {
     let lines = table
         .iter()
@@ -10,7 +11,7 @@ pub(crate) fn document(table: &Table) -> String {
     lines.collect()
 }
 
-/// A value on one line.
+/// Writes a value on one line.
 pub(crate) fn value(value: &Value) -> String {
     match value {
         Value::String(text) => string(text),
@@ -31,10 +32,10 @@ pub(crate) fn value(value: &Value) -> String {
     }
 }
 
-/// A string of JSON is one of TOML, but for one character that TOML wants escaped.
+/// Writes a string as JSON, which is valid TOML except for one character that TOML wants escaped.
 fn string(text: &str) -> String {
     let quoted = Value::from(text);
-    let quoted = super::merge::json(quoted).to_string();
+    let quoted = super::json::json(quoted).to_string();
     quoted.replace('\u{7f}', "\\u007f")
 }
 

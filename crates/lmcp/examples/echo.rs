@@ -25,7 +25,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     );
     tokio::select! {
         served = serve(server) => served,
-        // A program that returns from `main` is one whose runs can be counted: `./dist` is trained with this one.
+        // The program returns from `main`, so that its runs can be counted: `./dist` is trained with it.
         _ = tokio::signal::ctrl_c() => Ok(()),
     }
 }

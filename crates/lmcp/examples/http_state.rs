@@ -33,7 +33,7 @@ struct Items {
 async fn add(args: Add, cx: Cx) -> ToolResult<String> {
     let list = cx.state::<List>()?;
     list.items().push(args.item.clone());
-    // Whoever watches the resource hears of it.
+    // The clients that watch the resource are told.
     cx.server().resource_updated("list://shopping");
     Ok(format!("added {}", args.item))
 }

@@ -33,7 +33,7 @@ async fn list(here: Client, there: Upstream) -> Replies {
     Replies::done(Payload::List(page, CacheHint::private(0)))
 }
 
-/// Names that begin with `_` are refused, wherever they would lead.
+/// Names that begin with `_` are refused, whichever server has them.
 pub(crate) fn router(there: Upstream) -> Result<Endpoint, Error> {
     let hello = Tool::new("hello", |_: NoArgs, _: Cx| async { "hello" }).read_only();
     let here = Server::new("router", "0.1.0").tool(hello).start()?;
@@ -53,7 +53,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let program = command(words.next().ok_or("which program?")?).args(words);
     let router = router(Upstream::new(program.route()))?;
     let http = http::bind((Ipv4Addr::LOCALHOST, port)).await?;
-    // The end of its input ends the program.
+    // The program ends with its input.
     tokio::select! { ended = router.serve(lmcp::stdio()) => ended?, ended = router.serve(http) => ended? }
     Ok(())
 }

@@ -115,7 +115,7 @@
 //! # Errors
 //!
 //! A tool that can fail returns a [`ToolResult`]. Every error becomes a [`ToolError`] with `?`: those of libraries,
-//! `Box<dyn Error>`, `anyhow::Error`, and plain text. The model reads the words and can try something else, so say what failed, with
+//! `Box<dyn Error + Send + Sync>`, `anyhow::Error`, and plain text. The model reads the words and can try something else, so say what failed, with
 //! which value, and what to try.
 //!
 //! ```
@@ -467,11 +467,14 @@
 //! |---|---|---|
 //! | `… is not a handler` | the function is not `async fn(Args, Cx) -> R`, or its future cannot be sent to another thread | call [`debug_handler`] with the function or method: the compiler then names the value or the trait |
 //! | ``expected `Tool<(), _>`, found `Tool<S>` `` | the tool has a state, and was given to [`Server::tool`] | put the tool into a [`ToolSet`], and that into [`Server::tools`] |
+//! | ``expected `Tool<(), _>`, found `ToolSet<S>` `` | a set was given to [`Server::tool`] | give it to [`Server::tools`] |
 //! | `JsonSchema` or `Deserialize` is not implemented | the arguments must be readable and describable | `#[derive(Deserialize, JsonSchema)]`, with the version of `schemars` that [`schemars`] is |
 //! | `a tool cannot return …` | the type is no result of a tool | return text, [`Json`], [`Content`], or a [`ToolResult`] of them |
 //! | `this tool does not say what it does to the world` | the tool declares no effect | add [`Tool::read_only`], [`Tool::writes`] or [`Tool::destructive`] |
 //! | ``no method named `idempotent` … `Tool<_, Undeclared>` `` | the tool declares no effect yet | declare the effect first: `.writes().idempotent()` |
 //! | `` `ToolError: StdError` is not satisfied `` | `?` on a [`ToolResult`] in code that is no handler | let that code return the error of its library, or a `Box<dyn Error + Send + Sync>` |
+//! | `` `(dyn Error + 'static)` cannot be sent between threads safely `` | the handler returns a `Box<dyn Error>`, and an error in a box must be able to go to another thread | return `Box<dyn Error + Send + Sync>`, or a [`ToolResult`] |
+//! | ``implementation of `Deserialize` is not general enough`` | the arguments borrow text, as with `&str` | let them own it: `String` |
 //! | `type annotations needed` at [`Server::state`] | an `Arc` can become several types | `state::<Pool>(pool)` |
 //!
 //! # Features
@@ -546,30 +549,30 @@ pub use lmcp_wire::{
 pub use lmcp_wiring as wiring;
 /// The crate `schemars`, in the version whose `JsonSchema` the types of arguments and results implement.
 pub use schemars;
-/// The crate `serde_json`, in the version whose `Value` stands in signatures.
+/// The crate `serde_json`, in the version whose `Value` the signatures use.
 pub use serde_json;
 
-/// The README's code, compiled and run with the other documentation tests.
+/// Compiles and runs the code of the README with the other documentation tests.
 #[cfg(all(doctest, feature = "http"))]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
-/// The same of the page that registries show.
+/// Does the same for the page that registries show.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct PackagePage;
 
-/// The same of the page about clients.
+/// Does the same for the page about clients.
 #[cfg(all(doctest, feature = "client"))]
 #[doc = include_str!("../../../docs/client.md")]
 struct ClientPage;
 
-/// The same of the page about hubs.
+/// Does the same for the page about hubs.
 #[cfg(all(doctest, feature = "hub"))]
 #[doc = include_str!("../../../docs/hub.md")]
 struct HubPage;
 
-/// The same of the page about embedding.
+/// Does the same for the page about embedding.
 #[cfg(all(doctest, feature = "embed", feature = "http"))]
 #[doc = include_str!("../../../docs/embedding.md")]
 struct Embedding;

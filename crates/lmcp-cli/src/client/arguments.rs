@@ -11,10 +11,10 @@ use serde_json::{Map, Value, json};
 use super::describe;
 use crate::report::Failure;
 
-/// The place of the tool that is called so.
+/// Returns the place of the tool with this name.
 ///
 /// # Errors
-/// There is none.
+/// There is no such tool.
 pub(super) fn find(tools: &[Tool], name: &str) -> Result<usize, Failure> {
     let found = tools.iter().position(|tool| tool.name == name);
     found.ok_or_else(|| {
@@ -27,10 +27,10 @@ pub(super) fn find(tools: &[Tool], name: &str) -> Result<usize, Failure> {
     })
 }
 
-/// The arguments for a tool.
+/// Returns the arguments for a tool.
 ///
 /// # Errors
-/// They do not fit its schema, as far as that is easily told; or a file cannot be read.
+/// The arguments do not fit the schema, as far as that is easy to check; or a file cannot be read.
 pub(super) fn of_tool(words: &[String], tool: &Tool) -> Result<Value, Failure> {
     let schema = &tool.input_schema;
     let mut arguments = Map::new();
@@ -71,7 +71,7 @@ pub(super) fn of_tool(words: &[String], tool: &Tool) -> Result<Value, Failure> {
     Ok(arguments.into())
 }
 
-/// The name and the value of an argument.
+/// Splits an argument into its name and its value.
 pub(super) fn split(word: &str) -> Result<(&str, &str), Failure> {
     word.split_once('=').ok_or_else(|| {
         Failure::misuse(format!("`{word}` is not NAME=VALUE"))
@@ -79,7 +79,7 @@ pub(super) fn split(word: &str) -> Result<(&str, &str), Failure> {
     })
 }
 
-/// A value as it stands, from a file, or from stdin.
+/// Returns the text of a value: as it stands, from a file, or from stdin.
 pub(super) fn text_of(value: &str) -> Result<String, Failure> {
     match value {
         "-" => from_stdin(),
@@ -91,7 +91,7 @@ pub(super) fn text_of(value: &str) -> Result<String, Failure> {
     }
 }
 
-/// The text of a word that stands for several arguments.
+/// Returns the text of a word that stands for several arguments.
 fn whole(word: &str) -> Result<Option<String>, Failure> {
     match word {
         "-" => from_stdin().map(Some),
@@ -118,7 +118,7 @@ fn from_stdin() -> Result<String, Failure> {
     Ok(text)
 }
 
-/// The schema of a property; of one that is not declared, whatever is allowed there.
+/// Returns the schema of a property. For a property that is not declared, returns the schema of additional properties.
 fn field(schema: &Value, name: &str) -> Option<Value> {
     if let Some(field) = schema["properties"].get(name) {
         return Some(field.clone());
@@ -130,7 +130,7 @@ fn field(schema: &Value, name: &str) -> Option<Value> {
     }
 }
 
-/// A value as its schema has it. In words, what is expected instead.
+/// Returns a value in the type of its schema. The error says what is expected.
 fn typed(text: &str, field: &Value, given: Option<Value>) -> Result<Value, String> {
     let parsed = || serde_json::from_str::<Value>(text).ok();
     let types = types(field);
@@ -158,7 +158,7 @@ fn typed(text: &str, field: &Value, given: Option<Value>) -> Result<Value, Strin
     Err(format!("{}, and `{text}` is not", types.join(" or ")))
 }
 
-/// Is it a value of one of these types, and not just text that looks like one? Text needs no quotes.
+/// Returns whether a value is of one of these types, and not a text that only looks like one. Text needs no quotes.
 fn fits(value: &Value, types: &[String]) -> bool {
     let is = |name: &str| types.is_empty() || types.iter().any(|known| known == name);
     let is_text = types.iter().any(|known| known == "string");
@@ -172,7 +172,7 @@ fn fits(value: &Value, types: &[String]) -> bool {
     }
 }
 
-/// The types that a schema names, those of its alternatives among them.
+/// Returns the types that a schema names, including those of its alternatives.
 fn types(field: &Value) -> Vec<String> {
     let mut types = Vec::new();
     match &field["type"] {

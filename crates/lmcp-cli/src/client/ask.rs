@@ -1,54 +1,91 @@
-//! A server's question becomes a prompt on the terminal.
+//! Turns a server's question into a prompt on the terminal.
 
-use std::io::{self, BufRead, Write, stderr, stdin};
+use std::{
+    io::{self, BufRead, Write, stderr, stdin},
+    sync::Arc,
+};
 
 use lmcp::wire::{ClientCapabilities, elicit::ElicitParams, input::InputRequest};
 use lmcp::{RpcError, client::Asked};
 use serde_json::{Map, Value, json};
 
 use super::{
-    field::{Field, truth},
+    answers::Answers,
+    field::{self, Field, truth},
     progress,
     show::visible,
 };
+use crate::report;
 
-/// The capabilities of a person at a terminal: forms and addresses.
+/// Returns the capabilities of a person at a terminal: forms and addresses.
 pub(super) fn capabilities() -> ClientCapabilities {
     let declared = json!({ "elicitation": { "form": {}, "url": {} } });
     serde_json::from_value(declared).unwrap_or_default()
 }
 
-/// Asks the person, and answers the server.
-pub(super) async fn person(asked: Asked) -> Result<Value, RpcError> {
-    let InputRequest::Elicit(form) = asked.question else {
-        let words = "there is a person at a terminal here, and no model or folders";
-        return Err(RpcError::invalid_request(words));
-    };
+/// Returns the capabilities of a command line with answers: forms alone, because nobody can open an address.
+pub(super) fn capabilities_of_answers() -> ClientCapabilities {
+    let declared = json!({ "elicitation": { "form": {} } });
+    serde_json::from_value(declared).unwrap_or_default()
+}
+
+/// Answers the server with the answers of the command line. Declines a question that they do not answer, and says why.
+pub(super) async fn answers(asked: Asked, answers: Arc<Answers>) -> Result<Value, RpcError> {
+    let form = form(asked)?;
     progress::clear();
-    // A person may take long, and the call goes on meanwhile.
+    Ok(answers.to(&form).unwrap_or_else(|why| {
+        let words = format!("the question `{}` is declined: {why}", form.message);
+        report::note(&visible(&words));
+        json!({ "action": "decline" })
+    }))
+}
+
+/// Answers the server with the answers of the command line. Asks the person if they are not enough.
+pub(super) async fn person(asked: Asked, answers: Arc<Answers>) -> Result<Value, RpcError> {
+    let form = form(asked)?;
+    if !answers.is_empty()
+        && let Ok(answer) = answers.to(&form)
+    {
+        return Ok(answer);
+    }
+    progress::clear();
+    // A person may take long, and the call continues meanwhile.
     let answer =
         tokio::task::spawn_blocking(move || fill_in(&form, &mut stdin().lock(), &mut stderr()));
     match answer.await {
         Ok(Ok(answer)) => Ok(answer),
-        // The terminal is gone, and the person with it.
+        // The terminal is gone, so nobody can answer.
         Ok(Err(_)) | Err(_) => Ok(json!({ "action": "cancel" })),
     }
 }
 
-/// Asks for one field after the other. The end of the input cancels.
+fn form(asked: Asked) -> Result<ElicitParams, RpcError> {
+    let InputRequest::Elicit(form) = asked.question else {
+        let words = "questions to a person are answered here, and there is no model or folders";
+        return Err(RpcError::invalid_request(words));
+    };
+    Ok(form)
+}
+
+/// Asks for one field after another. The end of the input cancels the question.
 fn fill_in(
     form: &ElicitParams,
     input: &mut impl BufRead,
     output: &mut impl Write,
 ) -> io::Result<Value> {
-    writeln!(output, "{}", visible(&form.message))?;
+    let only = only_truth(form);
+    // The message is the label of a single yes or no, so it comes with the prompt.
+    if only.is_none() {
+        writeln!(output, "{}", visible(&form.message))?;
+    }
     writeln!(
         output,
         "({DECLINE} refuses, {CANCEL} or Ctrl-D dismisses the question)"
     )?;
-    match &form.url {
-        Some(url) => agree(url, input, output),
-        None => fields(form, input, output),
+    match (&form.url, only) {
+        (Some(url), _) => agree(url, input, output),
+        (None, Some(field)) => one_truth(form, &field, input, output),
+        (None, None) => fields(form, input, output),
     }
     .map(|answered| match answered {
         Typed::Line(answer) => answer,
@@ -63,24 +100,43 @@ fn agree(url: &str, input: &mut impl BufRead, output: &mut impl Write) -> io::Re
     Ok(agreed.map(|()| json!({ "action": "accept" })))
 }
 
+/// Returns the field of a form that has one alone, if the answer is yes or no.
+fn only_truth(form: &ElicitParams) -> Option<Field<'_>> {
+    let mut fields = field::fields(form);
+    let only = fields.next().filter(Field::is_truth)?;
+    (form.url.is_none() && fields.next().is_none()).then_some(only)
+}
+
+/// Asks once for a form whose only answer is yes or no. The answer is sent at once: there is nothing to look over.
+fn one_truth(
+    form: &ElicitParams,
+    field: &Field<'_>,
+    input: &mut impl BufRead,
+    output: &mut impl Write,
+) -> io::Result<Typed<Value>> {
+    let answer = one_field(field, &field.question_as(&form.message), input, output)?;
+    Ok(answer.map(|value| {
+        let content: Map<_, _> = value
+            .map(|value| (field.name.to_owned(), value))
+            .into_iter()
+            .collect();
+        json!({ "action": "accept", "content": content })
+    }))
+}
+
 fn fields(
     form: &ElicitParams,
     input: &mut impl BufRead,
     output: &mut impl Write,
 ) -> io::Result<Typed<Value>> {
-    let schema = form.requested_schema.as_ref();
-    let properties = schema.and_then(|schema| schema["properties"].as_object());
-    let required = schema.and_then(|schema| schema["required"].as_array());
     let mut content = Map::new();
     let mut shown = Vec::new();
-    for (name, schema) in properties.into_iter().flatten() {
-        let is_required = required.is_some_and(|names| names.iter().any(|it| it == name));
-        let field = Field::new(name, schema, is_required);
-        match one_field(&field, input, output)? {
+    for field in field::fields(form) {
+        match one_field(&field, &field.question(), input, output)? {
             Typed::Line(None) => {}
             Typed::Line(Some(value)) => {
                 shown.push(format!("  {}: {}", field.title(), field.shown(&value)));
-                content.insert(name.clone(), value);
+                content.insert(field.name.to_owned(), value);
             }
             Typed::Declined => return Ok(Typed::Declined),
             Typed::Cancelled => return Ok(Typed::Cancelled),
@@ -93,7 +149,7 @@ fn fields(
     Ok(sent.map(|()| json!({ "action": "accept", "content": content })))
 }
 
-/// A person answered with a line, declined the question or cancelled it.
+/// The reaction of a person: a line, a refusal, or a cancellation.
 enum Typed<T> {
     Line(T),
     Declined,
@@ -113,11 +169,12 @@ impl<T> Typed<T> {
 /// Asks until the answer fits. `None`: the field stays empty.
 fn one_field(
     field: &Field<'_>,
+    question: &str,
     input: &mut impl BufRead,
     output: &mut impl Write,
 ) -> io::Result<Typed<Option<Value>>> {
     loop {
-        let line = match ask(&field.question(), input, output)? {
+        let line = match ask(question, input, output)? {
             Typed::Line(line) => line,
             Typed::Declined => return Ok(Typed::Declined),
             Typed::Cancelled => return Ok(Typed::Cancelled),
@@ -134,7 +191,7 @@ fn one_field(
     }
 }
 
-/// Asks until somebody agrees or does not.
+/// Asks until the answer is yes or no.
 fn yes_or_no(
     question: &str,
     input: &mut impl BufRead,
@@ -152,7 +209,7 @@ fn yes_or_no(
     }
 }
 
-/// A line of input.
+/// Reads a line of input.
 fn ask(
     question: &str,
     input: &mut impl BufRead,
@@ -170,7 +227,7 @@ fn ask(
     })
 }
 
-/// Lines that answer no field.
+/// Lines that are commands, and not the answer to a field.
 const DECLINE: &str = "/decline";
 const CANCEL: &str = "/cancel";
 
@@ -244,6 +301,38 @@ mod tests {
                 assert!(said.contains(words), "{said}");
             }
         }
+    }
+
+    #[test]
+    fn a_single_yes_or_no_is_asked_for_once() {
+        let schema = |yes: Value| json!({ "properties": { "yes": yes }, "required": ["yes"] });
+        let confirm = schema(json!({ "type": "boolean", "description": "Yes or no?" }));
+        for (typed, yes) in [("yes\n", true), ("maybe\ny\n", true), ("no\n", false)] {
+            let (answer, said) = answer(confirm.clone(), typed);
+            let content = json!({ "yes": yes });
+            assert_eq!(answer, json!({ "action": "accept", "content": content }));
+            assert!(said.contains("Where to? [yes/no]: "), "{said}");
+            assert!(
+                !said.contains("Send this") && !said.contains("Yes or"),
+                "{said}"
+            );
+        }
+        assert_eq!(answer(confirm.clone(), "").0, json!({ "action": "cancel" }));
+        assert_eq!(
+            answer(confirm, "/decline\n").0,
+            json!({ "action": "decline" })
+        );
+        // The words of the field are part of the question.
+        let (_, said) = answer(
+            schema(
+                json!({ "type": "boolean", "title": "Post", "description": "Really?", "default": false }),
+            ),
+            "\n",
+        );
+        assert!(
+            said.contains("Where to? Post (Really?) [yes/no] = no: "),
+            "{said}"
+        );
     }
 
     #[test]

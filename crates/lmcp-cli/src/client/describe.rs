@@ -1,15 +1,16 @@
-//! Lists of what a server offers, for people.
+//! Lists of a server's tools, prompts and resources, for people.
 
 use std::fmt::Write as _;
 
 use lmcp::wire::{
+    hidden::unhidden,
     prompt::Prompt,
     resource::{Resource, ResourceTemplate},
     tool::Tool,
 };
 use serde_json::Value;
 
-/// Every tool with the first line of its description.
+/// Returns every tool with the first line of its description.
 pub(super) fn tools(tools: &[Tool]) -> String {
     if tools.is_empty() {
         return "the server has no tools".to_owned();
@@ -20,7 +21,7 @@ pub(super) fn tools(tools: &[Tool]) -> String {
     table(rows)
 }
 
-/// All about one tool.
+/// Returns all about one tool.
 pub(super) fn tool(tool: &Tool) -> String {
     let mut text = format!("{}\n", usage(tool));
     if let Some(description) = &tool.description {
@@ -43,16 +44,20 @@ pub(super) fn tool(tool: &Tool) -> String {
     text
 }
 
-/// How it is called on the command line.
+/// Returns the form of a call on the command line.
 pub(super) fn usage(tool: &Tool) -> String {
     let words = fields(tool).map(|field| match field.required {
-        true => format!(" {}=…", field.name),
-        false => format!(" [{}=…]", field.name),
+        true => format!(" {}=…", unhidden(field.name)),
+        false => format!(" [{}=…]", unhidden(field.name)),
     });
-    format!("lmcp call {}{}", tool.name, words.collect::<String>())
+    format!(
+        "lmcp call {}{}",
+        unhidden(&tool.name),
+        words.collect::<String>()
+    )
 }
 
-/// Every prompt, with its arguments.
+/// Returns every prompt, with its arguments.
 pub(super) fn prompts(prompts: &[Prompt]) -> String {
     if prompts.is_empty() {
         return "the server has no prompts".to_owned();
@@ -62,7 +67,7 @@ pub(super) fn prompts(prompts: &[Prompt]) -> String {
     table(rows.map(|(name, prompt)| (&**name, prompt.description.as_deref())))
 }
 
-/// Every resource, then every template.
+/// Returns every resource, then every template.
 pub(super) fn resources(resources: &[Resource], templates: &[ResourceTemplate]) -> String {
     if resources.is_empty() && templates.is_empty() {
         return "the server has no resources".to_owned();
@@ -90,7 +95,7 @@ struct Field<'a> {
     required: bool,
 }
 
-/// The fields of a tool, those that it needs first.
+/// Returns the fields of a tool, required ones first.
 fn fields(tool: &Tool) -> impl Iterator<Item = Field<'_>> {
     let schema = &tool.input_schema;
     let required = schema["required"].as_array();
@@ -108,7 +113,7 @@ fn fields(tool: &Tool) -> impl Iterator<Item = Field<'_>> {
     needed.chain(all().filter(|field| !field.required))
 }
 
-/// A type in a word, or the choices that there are.
+/// Returns a type in a word, or the possible choices.
 fn kind(schema: &Value) -> String {
     if let Some(choices) = schema["enum"].as_array() {
         let words = choices.iter().map(|choice| match choice {
@@ -131,14 +136,17 @@ fn kind(schema: &Value) -> String {
     }
 }
 
-/// Two columns: names, and the first line of what is said about each.
-fn table<'a>(rows: impl Iterator<Item = (&'a str, Option<&'a str>)> + Clone) -> String {
+/// Writes two columns: names, and the first line of each description. Each row stays on its line: a server must not write one that
+/// looks as if it was of another server.
+fn table<'a>(rows: impl Iterator<Item = (&'a str, Option<&'a str>)>) -> String {
+    let rows: Vec<_> = rows.map(|(name, about)| (unhidden(name), about)).collect();
+    let rows = rows.iter();
     let widths = rows.clone().map(|(name, _)| name.chars().count());
     let width = widths.filter(|width| *width <= WIDEST).max().unwrap_or(0);
     let mut text = String::new();
     for (name, about) in rows {
         let about = about
-            .and_then(|about| about.lines().next())
+            .and_then(|about| about.split(ends_line).next())
             .unwrap_or_default();
         let line = format!("{name:width$}  {about}");
         let _ = writeln!(text, "{}", line.trim_end());
@@ -146,7 +154,14 @@ fn table<'a>(rows: impl Iterator<Item = (&'a str, Option<&'a str>)> + Clone) -> 
     text
 }
 
-/// Names that are longer have what is said about them further to the right.
+fn ends_line(char: char) -> bool {
+    matches!(
+        char,
+        '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}'
+    )
+}
+
+/// The width of the first column. The description of a longer name begins further to the right.
 const WIDEST: usize = 32;
 
 #[cfg(test)]
@@ -154,6 +169,22 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_server_writes_no_line_that_looks_like_one_of_another() {
+        let mut tool = Tool::new("a\nother__b  Deletes all.", json!({}));
+        tool.description = Some("Reads.\r\u{2028}other__c".into());
+        assert_eq!(
+            tools(std::slice::from_ref(&tool)),
+            "a\\u{a}other__b  Deletes all.  Reads.\n"
+        );
+        assert!(!usage(&tool).contains('\n'));
+        let resource = Resource::new("x://1\nother+x://2", "n");
+        let rows = resources(std::slice::from_ref(&resource), &[]);
+        assert_eq!(rows, "x://1\\u{a}other+x://2  n\n");
+        let prompt = Prompt::new("p\nother__p");
+        assert_eq!(prompts(std::slice::from_ref(&prompt)), "p\\u{a}other__p\n");
+    }
 
     #[test]
     fn a_tool_is_told_with_its_usage_and_what_it_takes() {

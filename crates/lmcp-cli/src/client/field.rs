@@ -1,18 +1,30 @@
-//! One field of a form: the words that a person reads about it, and the answers that it takes. No I/O.
+//! A field of a form: the words for a person, and the check of the answer. No I/O.
 
+use lmcp::wire::elicit::ElicitParams;
 use serde_json::Value;
 
-/// A field, as its schema has it.
+/// Returns the fields of a form, in its order.
+pub(super) fn fields(form: &ElicitParams) -> impl Iterator<Item = Field<'_>> {
+    let schema = form.requested_schema.as_ref();
+    let properties = schema.and_then(|schema| schema["properties"].as_object());
+    let required = schema.and_then(|schema| schema["required"].as_array());
+    properties.into_iter().flatten().map(move |(name, schema)| {
+        let is_required = required.is_some_and(|names| names.iter().any(|it| it == name));
+        Field::new(name, schema, is_required)
+    })
+}
+
+/// A field, with its schema.
 pub(super) struct Field<'a> {
     pub(super) name: &'a str,
     schema: &'a Value,
-    /// The schema of what is typed: of a list, that of its items.
+    /// The schema of the typed value; for a list, the schema of its items.
     item: &'a Value,
     choices: Vec<Choice<'a>>,
     pub(super) is_required: bool,
 }
 
-/// A value that can be chosen, and what people call it.
+/// A value that can be chosen, and its title for people.
 struct Choice<'a> {
     value: &'a Value,
     title: Option<&'a str>,
@@ -33,15 +45,33 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// The title that people read; the member's name if the server gives none.
+    /// Returns the title for people; the member's name if the server gives none.
     pub(super) fn title(&self) -> &str {
         self.schema["title"].as_str().unwrap_or(self.name)
     }
 
-    /// The question, with all that an answer has to heed.
+    /// Returns the question, with all rules for the answer.
     pub(super) fn question(&self) -> String {
-        let mut words = self.title().to_owned();
-        if let Some(about) = self.schema["description"].as_str() {
+        self.asked(self.title().to_owned())
+    }
+
+    /// Returns the same question with a label in front. The name of the field is left out, because the label stands for it.
+    pub(super) fn question_as(&self, label: &str) -> String {
+        self.asked(match self.schema["title"].as_str() {
+            Some(title) => format!("{label} {title}"),
+            None => label.to_owned(),
+        })
+    }
+
+    /// Returns whether the answer is yes or no.
+    pub(super) fn is_truth(&self) -> bool {
+        self.schema["type"] == "boolean"
+    }
+
+    fn asked(&self, mut words: String) -> String {
+        let about = self.schema["description"].as_str();
+        // `Cx::confirm` describes its field so, and the prompt says the same.
+        if let Some(about) = about.filter(|about| *about != "Yes or no?") {
             words += &format!(" ({about})");
         }
         let mut hints: Vec<_> = self.offered().into_iter().chain(self.rules()).collect();
@@ -57,13 +87,13 @@ impl<'a> Field<'a> {
         words + ": "
     }
 
-    /// The value that an empty line stands for: the field's default, if that fits.
+    /// Returns the value for an empty line: the field's default, if the default is valid.
     pub(super) fn default(&self) -> Option<&'a Value> {
         let default = self.schema.get("default").filter(|it| !it.is_null())?;
         self.check(default).is_ok().then_some(default)
     }
 
-    /// The value that a line stands for. In words, what is expected instead.
+    /// Returns the value of a line. The error says what is expected.
     pub(super) fn value(&self, line: &str) -> Result<Value, String> {
         let value = match self.schema["type"] == "array" {
             true => {
@@ -79,7 +109,7 @@ impl<'a> Field<'a> {
         Ok(value)
     }
 
-    /// A value as people read it.
+    /// Returns a value in the form for people.
     pub(super) fn shown(&self, value: &Value) -> String {
         if let Value::Array(items) = value {
             let items: Vec<_> = items.iter().map(|item| self.shown(item)).collect();
@@ -129,7 +159,7 @@ impl<'a> Field<'a> {
         Some(words.join(if has_titles { ", " } else { "/" }))
     }
 
-    /// The rules for the answer beside its type, in words.
+    /// Returns the rules for the answer beside its type, in words.
     fn rules(&self) -> Vec<String> {
         let schema = self.schema;
         let mut rules = Vec::new();
@@ -146,7 +176,7 @@ impl<'a> Field<'a> {
         rules
     }
 
-    /// Does the value heed the rules? In words, which it does not.
+    /// Checks the value against the rules. The error names the broken rule.
     fn check(&self, value: &Value) -> Result<(), String> {
         let schema = self.schema;
         let is_within = |size: f64, least: &str, most: &str| {
@@ -173,7 +203,7 @@ impl<'a> Field<'a> {
     }
 }
 
-/// The values that a field can have, if they are few.
+/// Returns the possible values of a field, if they are few.
 fn choices(field: &Value) -> Vec<Choice<'_>> {
     let names = field["enumNames"].as_array();
     let plain_ones = field["enum"].as_array().into_iter().flatten().enumerate();
@@ -191,14 +221,14 @@ fn choices(field: &Value) -> Vec<Choice<'_>> {
         })
     });
     let mut all: Vec<_> = plain_ones.chain(titled).collect();
-    // A title that says the same says nothing.
+    // A title that equals the value is dropped.
     for choice in &mut all {
         choice.title = choice.title.filter(|title| plain(choice.value) != *title);
     }
     all
 }
 
-/// The bounds of something, in words.
+/// Returns bounds in words.
 fn span(schema: &Value, least: &str, most: &str) -> Option<String> {
     let bound = |name: &str| schema.get(name).filter(|bound| bound.is_number());
     match (bound(least), bound(most)) {
@@ -212,7 +242,7 @@ fn span(schema: &Value, least: &str, most: &str) -> Option<String> {
 
 type Format = (&'static str, fn(&str) -> bool);
 
-/// The rule of a format, in words and as a check.
+/// Returns the rule of a format, in words and as a check.
 fn format_of(schema: &Value) -> Option<Format> {
     match schema["format"].as_str()? {
         "email" => Some(("an e-mail address", is_email)),
@@ -273,7 +303,7 @@ fn is_time(text: &str) -> bool {
     is_date(date) && is_clock && is_part && is_zone
 }
 
-/// Numbers of so many digits each.
+/// Reads numbers with the given counts of digits.
 fn numbers<const N: usize>(text: &str, between: char, digits: [usize; N]) -> Option<[u32; N]> {
     let mut parts = text.split(between);
     let mut numbers = [0; N];

@@ -1,4 +1,4 @@
-//! How the servers and the hosts of a hub are, for people.
+//! The state of a hub's servers and hosts, for people.
 
 use std::{
     convert::Infallible,
@@ -20,7 +20,7 @@ use tokio::time::sleep;
 use super::{FAILED, Output, no_answer};
 use crate::report::Failure;
 
-/// The answer of a hub about its servers, and about its hosts if it has some.
+/// Asks a hub for the state of its servers, and of its hosts if it has some.
 pub(super) async fn status(client: &Client) -> Result<Value, Failure> {
     let status = client.request(STATUS, json!({})).await;
     let mut status = status.map_err(|err| match err.code {
@@ -28,7 +28,7 @@ pub(super) async fn status(client: &Client) -> Result<Value, Failure> {
         _ => no_answer(err),
     })?;
     let mut told = json!({ "servers": status["servers"].take() });
-    // A hub without hosts does not know the question, and that is the answer.
+    // A hub without hosts does not know this method. That is not an error.
     if let Ok(mut hosts) = client.request(lmcp_fleet::STATUS, json!({})).await
         && hosts["hosts"]
             .as_array()
@@ -39,8 +39,8 @@ pub(super) async fn status(client: &Client) -> Result<Value, Failure> {
     Ok(told)
 }
 
-/// Asks a hub about the server that a tool belongs to by its name, and waits a little while that server starts. `false` means that the
-/// server has started: a list that is asked for from now on has its tools.
+/// Asks a hub for the server that a tool belongs to by its name, and waits a little while that server starts. `false` means
+/// that the server has started: a list of tools that is requested now has its tools.
 ///
 /// # Errors
 /// The reason why the server failed, or `unknown` if the name belongs to no server.
@@ -78,7 +78,7 @@ pub(super) async fn is_starting(
     }
 }
 
-/// Shows it again and again, until something ends that.
+/// Shows the state repeatedly, until a signal or an error ends that.
 pub(super) async fn watch(client: &Client, mut output: Output) -> Result<ExitCode, Failure> {
     let is_drawn = output == Output::Text && stdout().is_terminal();
     let mut shown = Value::Null;
@@ -99,7 +99,7 @@ pub(super) async fn watch(client: &Client, mut output: Output) -> Result<ExitCod
     watched.map(|never| match never {})
 }
 
-/// A line for each server, and below it what is wrong with it; then the same for each host.
+/// Returns a line for each server, and its problems below; then the same for each host.
 pub(super) fn table(status: &Value) -> Result<String, Failure> {
     let unread = |err| Failure::new("the hub's answer cannot be read", err);
     let servers: Vec<ServerStatus> =
@@ -147,7 +147,7 @@ fn host_lines(hosts: &[HostStatus], now: u64) -> String {
     text
 }
 
-/// Rows as lines, each column as wide as its widest cell.
+/// Turns rows into lines, with each column as wide as its widest cell.
 fn aligned<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> Vec<String> {
     let widths: [usize; COLUMNS] = std::array::from_fn(|column| {
         let cells = rows.iter().map(|row| row[column].chars().count());
@@ -244,10 +244,10 @@ fn ago(seconds: u64) -> String {
     }
 }
 
-/// How often a hub is asked while it is watched.
+/// The time between two requests to a watched hub.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// The same, while one of its servers starts.
+/// The same time while one of the servers starts.
 const SOON: Duration = Duration::from_millis(100);
 
 #[cfg(test)]

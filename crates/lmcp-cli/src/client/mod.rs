@@ -2,15 +2,17 @@
 //!
 //! | file | what lives there |
 //! |---|---|
-//! | `options` | what can be said to them |
+//! | `options` | the options of these commands |
 //! | `target` | the server that a command line names |
-//! | `arguments` | `NAME=VALUE` becomes JSON, as the tool's schema has it |
+//! | `arguments` | turns `NAME=VALUE` into JSON, as the tool's schema says |
 //! | `show` | results, for people on a terminal or for programs |
 //! | `describe` | lists of tools, prompts and resources, for people |
-//! | `hub` | how the servers of a hub are, for people |
-//! | `ask`, `field` | a server's question becomes a prompt on the terminal; what fits into a field of it |
-//! | `progress` | one line that says how far a call has got |
+//! | `hub` | the state of a hub's servers, for people |
+//! | `answers` | the answers of a command line to a server's questions |
+//! | `ask`, `field` | turns a server's question into a prompt on the terminal, and checks the answers |
+//! | `progress` | one line that shows the progress of a call |
 
+mod answers;
 mod arguments;
 mod ask;
 mod describe;
@@ -21,20 +23,25 @@ mod progress;
 mod show;
 mod target;
 
-use std::{collections::BTreeMap, process::ExitCode, time::Instant};
+use std::{collections::BTreeMap, process::ExitCode, sync::Arc, time::Instant};
 
 use lmcp::{
     Client,
     client::{Error, Fault},
-    wire::{error::METHOD_NOT_FOUND, prompt::Prompt, tool::Tool},
+    wire::{
+        error::{METHOD_NOT_FOUND, MISSING_CLIENT_CAPABILITY},
+        prompt::Prompt,
+        tool::Tool,
+    },
 };
 use serde_json::json;
 
 use crate::{
-    report::Failure,
+    report::{self, Failure},
     signals::{Signals, stopped_by},
 };
 
+use answers::Answers;
 pub(crate) use options::{
     AFTER, AFTER_CALL, CallOptions, Connection, HubStatusOptions, PingOptions, PromptOptions,
     ReadOptions, ToolsOptions,
@@ -42,9 +49,9 @@ pub(crate) use options::{
 use show::Output;
 pub(crate) use target::Target;
 
-/// The exit code where no answer came from the server.
+/// The exit code if the server gave no answer.
 const UNREACHABLE: u8 = 3;
-/// The exit code where the server, or its tool, failed.
+/// The exit code if the server, or its tool, failed.
 const FAILED: u8 = 1;
 
 pub(crate) async fn tools(options: ToolsOptions) -> Result<ExitCode, Failure> {
@@ -66,14 +73,14 @@ pub(crate) async fn tools(options: ToolsOptions) -> Result<ExitCode, Failure> {
     .await
 }
 
-/// The tool of this name. One of a hub's server that is still starting is waited for.
+/// Finds the tool with this name. If it belongs to a hub's server that is still starting, waits for that server.
 async fn find(client: &Client, name: &str) -> Result<Tool, Failure> {
     let mut is_starting = true;
     loop {
         let mut tools = or_none(client.list_tools().await)?;
         match arguments::find(&tools, name) {
             Ok(place) => return Ok(tools.swap_remove(place)),
-            // The server may have started between the list and the question, so the list is asked for once more.
+            // The server may have started between the list and the question, so the list is requested once more.
             Err(unknown) if is_starting => {
                 is_starting = hub::is_starting(client, name, unknown).await?;
             }
@@ -83,11 +90,24 @@ async fn find(client: &Client, name: &str) -> Result<Tool, Failure> {
 }
 
 pub(crate) async fn call(options: CallOptions) -> Result<ExitCode, Failure> {
-    with_server(&options.connection, async |client, mut output| {
+    let connection = &options.connection;
+    let answers = match Answers::of(&options.answers) {
+        Ok(answers) => Arc::new(answers),
+        Err(failure) => return show::failure(connection.output(), failure),
+    };
+    with_answers(connection, &answers, async |client, mut output| {
         let tool = find(client, &options.tool).await?;
         let arguments = arguments::of_tool(&options.arguments, &tool)?;
         let result = client.call_tool(&tool.name, arguments).await;
-        let result = result.map_err(no_answer)?;
+        let result = result.map_err(|err| match asks(&err) {
+            true => no_answer(err).hint(
+                "the tool asks a question: run it in a terminal, or give --answer NAME=VALUE",
+            ),
+            false => no_answer(err),
+        })?;
+        for name in answers.unused() {
+            report::note(&format!("no question has a field `{name}`"));
+        }
         output.call(&result)?;
         Ok(match result.is_error {
             true => ExitCode::from(FAILED),
@@ -135,7 +155,7 @@ pub(crate) async fn prompt(options: PromptOptions) -> Result<ExitCode, Failure> 
     .await
 }
 
-/// Values of prompts are text, whatever they look like.
+/// Reads the arguments of a prompt. Their values are always text.
 fn prompt_arguments(words: &[String]) -> Result<BTreeMap<String, String>, Failure> {
     let pairs = words.iter().map(|word| {
         let (name, value) = arguments::split(word)?;
@@ -181,24 +201,37 @@ pub(crate) async fn hub_status(options: HubStatusOptions) -> Result<ExitCode, Fa
     .await
 }
 
-/// Connects, does the work, and hangs up. Programs read on stdout why that failed.
+/// Connects, does the work, and disconnects. If that fails, programs read the reason on stdout.
 async fn with_server(
     connection: &Connection,
     work: impl AsyncFnOnce(&Client, Output) -> Result<ExitCode, Failure>,
 ) -> Result<ExitCode, Failure> {
+    with_answers(connection, &Arc::default(), work).await
+}
+
+/// Does the same, with answers to questions of the server.
+async fn with_answers(
+    connection: &Connection,
+    answers: &Arc<Answers>,
+    work: impl AsyncFnOnce(&Client, Output) -> Result<ExitCode, Failure>,
+) -> Result<ExitCode, Failure> {
     let output = connection.output();
-    let done = until_signal(connection, async |client| work(client, output).await).await;
+    let done = until_signal(connection, answers, async |client| {
+        work(client, output).await
+    });
+    let done = done.await;
     done.or_else(|failure| show::failure(output, failure))
 }
 
-/// The same, without a word. A signal cancels the work at the server.
+/// Does the same, and reports nothing. A signal cancels the work at the server.
 async fn until_signal(
     connection: &Connection,
+    answers: &Arc<Answers>,
     work: impl AsyncFnOnce(&Client) -> Result<ExitCode, Failure>,
 ) -> Result<ExitCode, Failure> {
     let mut signals = Signals::listen()?;
     let client = tokio::select! {
-        client = connection.connect() => client?,
+        client = connection.connect(answers) => client?,
         kind = signals.next() => return Err(stopped_by(kind).silent()),
     };
     let done = tokio::select! {
@@ -206,7 +239,7 @@ async fn until_signal(
         kind = signals.next() => Err(stopped_by(kind).silent()),
     };
     progress::clear();
-    // Dropping the work has cancelled it; the server is to hear that before the connection ends.
+    // Dropping the work has cancelled it; the server must be told before the connection ends.
     tokio::select! {
         () = client.close() => {}
         _ = signals.next() => {}
@@ -214,7 +247,7 @@ async fn until_signal(
     done
 }
 
-/// A list, which is empty where the server does not know such things.
+/// Returns a list, which is empty if the server does not know the method.
 fn or_none<T>(list: Result<Vec<T>, Error>) -> Result<Vec<T>, Failure> {
     match list {
         Err(err) if err.code == METHOD_NOT_FOUND => Ok(Vec::new()),
@@ -222,20 +255,30 @@ fn or_none<T>(list: Result<Vec<T>, Error>) -> Result<Vec<T>, Failure> {
     }
 }
 
-/// Why there is no result: no way to the server, or its refusal.
+/// Returns the reason why there is no result: the server cannot be reached, or refused.
 #[expect(clippy::needless_pass_by_value, reason = "it is passed to `map_err`")]
 fn no_answer(err: Error) -> Failure {
     if err.fault() == Fault::Transport || err.is_unauthorized() {
         return Failure::of(err.message.clone()).code(UNREACHABLE);
     }
     let failure = Failure::of(lmcp::error::chain(&err)).code(FAILED);
+    if asks(&err) {
+        return failure.hint("the server asks a question: run it in a terminal");
+    }
     match err.is_retriable() {
         true => failure.hint("the server says that trying again may help"),
         false => failure,
     }
 }
 
-/// How a prompt is called on the command line.
+/// Returns whether the server wants to ask somebody, and was told that nobody is there.
+fn asks(err: &Error) -> bool {
+    let needed = err.data.as_ref().map(|data| &data["requiredCapabilities"]);
+    err.code == MISSING_CLIENT_CAPABILITY
+        && needed.is_some_and(|needed| needed.get("elicitation").is_some())
+}
+
+/// Returns the form of a prompt on the command line.
 fn usage(prompt: &Prompt) -> String {
     let arguments = prompt.arguments.iter().map(|argument| {
         let name = &argument.name;

@@ -4,6 +4,7 @@ use std::{
     ffi::OsString,
     io::{IsTerminal as _, stdin, stdout},
     path::PathBuf,
+    sync::Arc,
     time::Duration,
 };
 
@@ -15,7 +16,9 @@ use lmcp::{
 };
 
 use super::{
-    Target, ask, progress,
+    Target,
+    answers::Answers,
+    ask, progress,
     show::{Output, visible},
 };
 use crate::report::{self, Failure};
@@ -81,6 +84,11 @@ pub(crate) struct CallOptions {
     #[arg(value_name = "NAME=VALUE")]
     pub(super) arguments: Vec<String>,
 
+    /// The answer to a question of the tool, by the name of its field; may be
+    /// repeated. See below.
+    #[arg(long = "answer", value_name = "NAME=VALUE", verbatim_doc_comment)]
+    pub(super) answers: Vec<String>,
+
     #[command(flatten)]
     pub(super) connection: Connection,
 }
@@ -141,10 +149,16 @@ JSON. NAME=VALUE may be repeated for a list. NAME=@FILE takes the value from a
 file, NAME=- from stdin; NAME=@@TEXT begins with @. Without a NAME, {...},
 @FILE and - are JSON with several arguments at once.
 
+Some tools ask a question before they act. On a terminal the question is asked
+here. In a script, --answer NAME=VALUE answers it: VALUE is what one would type
+at the terminal. A question whose required fields all have an answer is
+accepted; any other is declined, and stderr says what it needs.
+
   lmcp call read_file path=README.md
   lmcp call shell command='uname -a' --json
   lmcp call echo message=hi -- npx -y @modelcontextprotocol/server-everything
   lmcp call search_files pattern='fn main' --at http://127.0.0.1:8080/mcp
+  lmcp call greet --answer name=Ada -- lmcp serve --demo --stdio
 
 Exit codes: 0 done, 1 the server or its tool failed, 2 the command line makes
 no sense, 3 the server cannot be reached or gave no answer in time.
@@ -159,8 +173,8 @@ impl Connection {
     }
 
     /// Finds the server, and connects.
-    pub(super) async fn connect(&self) -> Result<Client, Failure> {
-        let connecting = self.start();
+    pub(super) async fn connect(&self, answers: &Arc<Answers>) -> Result<Client, Failure> {
+        let connecting = self.start(answers);
         let Some(most) = self.timeout else {
             return connecting.await;
         };
@@ -171,13 +185,13 @@ impl Connection {
         tokio::time::timeout(most, connecting).await.map_err(late)?
     }
 
-    async fn start(&self) -> Result<Client, Failure> {
+    async fn start(&self, answers: &Arc<Answers>) -> Result<Client, Failure> {
         let target = Target::of(
             self.at.as_deref(),
             self.token_file.as_deref(),
             &self.command,
         )?;
-        // A server that refuses us, or speaks no revision of ours, counts as unreachable.
+        // A server that refuses us, or has no revision in common with us, counts as unreachable.
         let unreachable = |err: Error| {
             let failure = Failure::of(visible(&err.message)).code(super::UNREACHABLE);
             match err.is_unauthorized() {
@@ -185,10 +199,13 @@ impl Connection {
                 false => failure,
             }
         };
-        self.builder().connect(target).await.map_err(unreachable)
+        self.builder(answers)
+            .connect(target)
+            .await
+            .map_err(unreachable)
     }
 
-    fn builder(&self) -> Builder {
+    fn builder(&self, answers: &Arc<Answers>) -> Builder {
         let mut client = Client::builder().on_progress(progress::show);
         if self.log {
             client = client.on_log(LoggingLevel::Debug, |message| {
@@ -202,11 +219,17 @@ impl Connection {
         if let Some(most) = self.timeout {
             client = client.timeout(most);
         }
-        // Without a terminal there is nobody to ask, and a server should know that.
-        match stdin().is_terminal() && self.output() == Output::Text {
+        let (has_answers, answers) = (!answers.is_empty(), Arc::clone(answers));
+        if stdin().is_terminal() && self.output() == Output::Text {
+            return client
+                .on_question(move |asked| ask::person(asked, Arc::clone(&answers)))
+                .capabilities(ask::capabilities());
+        }
+        // Without a terminal, nobody can be asked. The server is told that.
+        match has_answers {
             true => client
-                .on_question(ask::person)
-                .capabilities(ask::capabilities()),
+                .on_question(move |asked| ask::answers(asked, Arc::clone(&answers)))
+                .capabilities(ask::capabilities_of_answers()),
             false => client,
         }
     }

@@ -1,4 +1,4 @@
-//! The progress line: shows on the terminal how far a call has got.
+//! The progress line: shows the progress of a call on the terminal.
 
 use std::{
     io::{IsTerminal as _, Write as _, stderr},
@@ -9,14 +9,14 @@ use lmcp::wire::progress::ProgressParams;
 
 use super::show::visible;
 
-/// Is the line there?
+/// Whether the line is shown.
 static SHOWN: AtomicBool = AtomicBool::new(false);
-/// Characters of the bar.
+/// The number of characters in the bar.
 const WIDTH: usize = 24;
-/// Characters of what is said beside it.
+/// The number of characters in the text beside it.
 const WORDS: usize = 48;
 
-/// Writes the line anew.
+/// Writes the line again.
 #[expect(clippy::needless_pass_by_value, reason = "it is passed as a function")]
 pub(super) fn show(progress: ProgressParams) {
     if stderr().is_terminal() {
@@ -25,7 +25,7 @@ pub(super) fn show(progress: ProgressParams) {
     }
 }
 
-/// Takes it away, before something else is written.
+/// Removes the line, before something else is written.
 pub(super) fn clear() {
     if SHOWN.swap(false, Ordering::Relaxed) {
         write("");
@@ -33,7 +33,7 @@ pub(super) fn clear() {
 }
 
 fn write(line: &str) {
-    // Nobody has to look at it.
+    // Nobody has to read the line, so a failed write does not matter.
     let _ = stderr().write_all(format!("\r\x1b[K{line}").as_bytes());
 }
 

@@ -1,4 +1,4 @@
-//! Results on stdout: one JSON document for programs, or what people read.
+//! Results on stdout: one JSON document for programs, or text for people.
 
 use std::{
     borrow::Cow,
@@ -10,19 +10,19 @@ use std::{
 };
 
 use base64::Engine as _;
-use lmcp::wire::{prompt::GetPromptResult, resource::ReadResourceResult};
+use lmcp::wire::{hidden::unhidden, prompt::GetPromptResult, resource::ReadResourceResult};
 use lmcp::{CallToolResult, Content, ResourceContents};
 use serde::Serialize;
 use serde_json::json;
 
 use crate::report::Failure;
 
-/// How results are shown.
+/// The form of results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Output {
     /// One JSON document.
     Json,
-    /// For people.
+    /// Text for people.
     Text,
 }
 
@@ -34,14 +34,14 @@ impl Output {
         print(format!("{text}\n").as_bytes())
     }
 
-    /// The same in one line, for programs that read several.
+    /// Writes JSON in one line, for programs that read several documents.
     pub(super) fn json_line(&mut self, value: &impl Serialize) -> Result<(), Failure> {
         let text = serde_json::to_string(value);
         let text = text.map_err(|err| Failure::new("cannot write the result", err))?;
         print(format!("{text}\n").as_bytes())
     }
 
-    /// Text in the place of all that a terminal shows.
+    /// Shows text in place of the whole screen.
     pub(super) fn screen(&mut self, text: &str) -> Result<(), Failure> {
         print(format!("\x1b[H\x1b[J{}", visible(text)).as_bytes())
     }
@@ -105,12 +105,12 @@ impl Output {
                 let path = save(&media.data, &media.mime_type)?;
                 self.line(&format!(
                     "[{}, saved as {}]",
-                    media.mime_type,
+                    unhidden(&media.mime_type),
                     path.display()
                 ))
             }
             Content::Resource(embedded) => self.contents(&embedded.resource),
-            Content::ResourceLink(link) => self.line(&format!("[{}: {}]", link.name, link.uri)),
+            Content::ResourceLink(link) => self.line(&linked(&link.name, &link.uri)),
             other => self.json(other),
         }
     }
@@ -125,15 +125,24 @@ impl Output {
                     .as_deref()
                     .unwrap_or("application/octet-stream");
                 let path = save(blob, kind)?;
-                self.line(&format!("[{kind}, saved as {}]", path.display()))
+                self.line(&format!(
+                    "[{}, saved as {}]",
+                    unhidden(kind),
+                    path.display()
+                ))
             }
             (None, None) => Ok(()),
         }
     }
 }
 
-/// How a command failed. Programs are told on stdout, where they look; people on stderr.
-/// Names and messages of the server may be among the words, so nothing in them drives the terminal.
+/// Returns a link as one line.
+fn linked(name: &str, uri: &str) -> String {
+    format!("[{}: {}]", unhidden(name), unhidden(uri))
+}
+
+/// Reports why a command failed. Programs read it on stdout, people on stderr. The words may contain names and messages of
+/// the server, so control characters in them are made visible.
 pub(super) fn failure(mut output: Output, failure: Failure) -> Result<ExitCode, Failure> {
     let failure = failure.reworded(visible);
     if output == Output::Json && failure.is_answer() {
@@ -142,7 +151,7 @@ pub(super) fn failure(mut output: Output, failure: Failure) -> Result<ExitCode, 
     Err(failure)
 }
 
-/// Text without what would move a cursor, change a colour or name a window.
+/// Replaces characters that would move the cursor, change a colour or set the window title.
 pub(crate) fn visible(text: &str) -> String {
     let text = text.replace("\r\n", "\n");
     text.chars().map(visible_char).collect()
@@ -157,7 +166,7 @@ fn visible_char(char: char) -> char {
     }
 }
 
-/// JSON that says the same in characters which every terminal takes for text. All others stand in strings.
+/// Escapes characters in JSON that a terminal would not show as text. Such characters only occur in strings.
 fn escaped(json: &str) -> Cow<'_, str> {
     let is_hidden = |char: char| char != '\n' && visible_char(char) != char;
     if !json.contains(is_hidden) {
@@ -179,7 +188,7 @@ fn decoded(base64: &str) -> Result<Vec<u8>, Failure> {
     bytes.map_err(|err| Failure::new("the server sent something that is not Base64", err))
 }
 
-/// Writes it to a new file for this user alone.
+/// Writes the bytes to a new file for this user alone.
 fn save(base64: &str, mime_type: &str) -> Result<PathBuf, Failure> {
     let bytes = decoded(base64)?;
     let kind = mime_type.split('/').nth(1).unwrap_or_default();
@@ -208,14 +217,14 @@ fn save(base64: &str, mime_type: &str) -> Result<PathBuf, Failure> {
     Err(failed(io::ErrorKind::AlreadyExists.into()))
 }
 
-/// Characters of a type that a file name ends with. File names have an end, and types of servers need not.
+/// The longest ending of a file name that is taken from a media type. A server may send a type of any length.
 const LONGEST_ENDING: usize = 16;
 
 fn print(bytes: &[u8]) -> Result<(), Failure> {
     super::progress::clear();
     let mut out = stdout().lock();
     match out.write_all(bytes).and_then(|()| out.flush()) {
-        // The reader closed its end, as `head` does: the rest is not wanted.
+        // The reader closed its end, as `head` does, and does not want the rest.
         Err(err) if err.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         done => done.map_err(|err| Failure::new("cannot write to stdout", err)),
     }
@@ -229,6 +238,11 @@ mod tests {
     fn json_says_in_escapes_what_would_drive_the_terminal() {
         let json = "{\n  \"a\": \"\u{9b}2J\u{7f}\u{202e}ü\"\n}";
         assert_eq!(escaped(json), "{\n  \"a\": \"\\u009b2J\\u007f\\u202eü\"\n}");
+    }
+
+    #[test]
+    fn a_link_stays_on_its_line() {
+        assert_eq!(linked("a\nb", "x://\r1"), r"[a\u{a}b: x://\u{d}1]");
     }
 
     #[test]

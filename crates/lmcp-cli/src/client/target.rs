@@ -10,10 +10,10 @@ use lmcp::{
 
 use crate::{commands::proxy, report::Failure, this_program::this_program};
 
-/// Variables that programs do not get which are started, and `lmcp proxy` does.
+/// Variables that are passed to `lmcp proxy`, and to no other program that is started.
 const OWN: [&str; 1] = ["LMCP_TOKEN"];
 
-/// A server that is named.
+/// The named server.
 pub(crate) enum Target {
     Url(Box<UrlTarget>),
     Socket(SocketTarget),
@@ -21,7 +21,7 @@ pub(crate) enum Target {
 }
 
 impl Target {
-    /// A URL or a path, or a program to start. Without either, the server that `lmcp proxy` finds.
+    /// Finds the target: a URL, a path, or a program to start. Without any, the server that `lmcp proxy` finds.
     pub(crate) fn of(
         at: Option<&str>,
         token_file: Option<&Path>,
@@ -31,7 +31,7 @@ impl Target {
             (_, Some((program, words))) => Self::Command(command(program).args(words)),
             (None, None) => {
                 let program = this_program().map_err(|err| Failure::new("cannot start", err))?;
-                // It is this program again, and goes where the environment says.
+                // The program is lmcp itself, so it gets the variables that select its server.
                 let own = OWN
                     .iter()
                     .filter_map(|name| Some((name, std::env::var_os(name)?)));
@@ -49,7 +49,7 @@ impl Target {
                 let words = format!("`{at}` would be the path of a socket");
                 return Err(Failure::misuse(words).hint("a URL begins with http:// or https://"));
             }
-            // Without the option nothing is shown: a server that asks for no token takes the greeting for a message.
+            // Without the option, no token is sent: a server without tokens would read the greeting as a message.
             (Some(at), None) if token_file.is_none() => Self::Socket(socket(at)),
             (Some(at), None) => Self::Socket(match proxy::token(token_file)? {
                 Some(token) => socket(at).secret(token),
@@ -58,7 +58,7 @@ impl Target {
         })
     }
 
-    /// The way to it.
+    /// Returns the route to the server.
     pub(crate) fn route(self) -> Result<Route, Failure> {
         match self {
             Self::Url(url) => url.route().map_err(|err| Failure::misuse(&*err.message)),
@@ -68,7 +68,7 @@ impl Target {
     }
 }
 
-/// Is this a host with a port, and no file?
+/// Returns whether a text is a host with a port, and not a file.
 fn looks_like_an_address(at: &str) -> bool {
     let host = at.split('/').next().unwrap_or_default();
     let port = host.rsplit_once(':').map(|(_, port)| port);

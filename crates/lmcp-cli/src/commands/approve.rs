@@ -1,4 +1,4 @@
-//! `lmcp hub approve`: what has changed at the servers of a hub, and who says that this is fine.
+//! `lmcp hub approve`: shows the definitions that have changed at the servers of a hub, and approves them.
 
 use std::{
     fmt::Write as _,
@@ -62,7 +62,7 @@ pub(crate) fn run(options: ApproveOptions) -> Result<(), Failure> {
     for name in &options.names {
         wanted.push(meant(name, &known)?);
     }
-    // All of them or none: a mistake in the last word must not leave the first approved.
+    // All are approved or none: a mistake in the last word must not leave the first approved.
     for (server, tool) in &wanted {
         let Some(tool) = tool else { continue };
         let changes = approvals.of(server).map_err(failed)?;
@@ -83,7 +83,7 @@ pub(crate) fn run(options: ApproveOptions) -> Result<(), Failure> {
     show(&approved, "nothing has changed", "approved ")
 }
 
-/// The server, and its tool, that a word stands for. Both may have a `/` in their names.
+/// Returns the server, and perhaps the tool, that a word names. Both names may contain a `/`.
 fn meant<'a>(name: &'a str, servers: &[String]) -> Result<(&'a str, Option<&'a str>), Failure> {
     let is_known = |name: &str| servers.iter().any(|server| server == name);
     if is_known(name) {
@@ -103,8 +103,8 @@ fn meant<'a>(name: &'a str, servers: &[String]) -> Result<(&'a str, Option<&'a s
     })
 }
 
-/// Says what has changed, with what it was and what it is. A server wrote that: a terminal must not obey it, and nothing of it may be
-/// hidden from who reads it.
+/// Shows the changes, each with the old and the new text. A server wrote them: they must not control the terminal, and
+/// nothing in them may be invisible.
 fn show(all: &[(String, Vec<Change>)], none: &str, verb: &str) -> Result<(), Failure> {
     let mut text = String::new();
     for (server, changes) in all {

@@ -1,4 +1,4 @@
-//! `lmcp bridge`: any server, on any transport, to clients of every revision.
+//! `lmcp bridge`: offers any server, on any transport, to clients of every revision.
 
 use std::{ffi::OsString, path::PathBuf, sync::Arc};
 
@@ -106,7 +106,7 @@ pub(crate) async fn run(options: Options) -> Result<(), Failure> {
         let terms = lmcp_tools::outside_of_fences(terms);
         let health = Arc::new(Health::new("the server"));
         let upstream = Upstream::builder(route).checks_headers().health(health);
-        // The server takes all clients for one.
+        // The server sees all clients as one caller, so their tasks are kept apart here.
         let key = basis.key.map_or_else(OwnerKey::random, OwnerKey::from);
         let service: Arc<dyn Service> = match options.per_client {
             true => Arc::new(Owned::new(PerClient::built(upstream), &key, "")),

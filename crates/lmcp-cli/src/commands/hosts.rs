@@ -1,4 +1,4 @@
-//! The hosts of a hub: from its file and its registry into the fleet; `lmcp hub hosts` proposes them.
+//! The hosts of a hub: takes them from its file and its registry into the fleet. `lmcp hub hosts` proposes them.
 
 use std::{
     env, fs,
@@ -59,7 +59,7 @@ pub(crate) fn run(options: HostsOptions) -> Result<(), Failure> {
     written.map_err(|err| Failure::new("cannot write the hosts", err))
 }
 
-/// Reads the hosts of the file and of the registry. A table of the file replaces a line of the registry that has its name.
+/// Reads the hosts of the file and of the registry. A table of the file replaces a line of the registry with the same name.
 pub(super) fn hosts_of(file: &mut Serving) -> Result<Hosts, String> {
     let mut hosts = std::mem::take(&mut file.hosts);
     let Some(path) = &file.hosts_file else {
@@ -74,21 +74,21 @@ pub(super) fn hosts_of(file: &mut Serving) -> Result<Hosts, String> {
     Ok(hosts)
 }
 
-/// Has a hub show these hosts: their tools are there while there are hosts.
+/// Shows hosts in a hub: their tools exist while there are hosts.
 pub(super) struct Mounting {
     fleet: OnceLock<Fleet>,
     times: Times,
     rights: AllRights,
-    /// The options of the hub: a token of its callers is none to join with.
+    /// The options of the hub: a token of its callers cannot be used to join.
     serving: Serving,
     /// The tokens of hosts that join, by the names of the hosts.
     tokens: RwLock<Tokens>,
-    /// The folder of this program on hosts that it was pushed to.
+    /// The folder of the pushed program on hosts.
     pushed: PushedFolder,
 }
 
 impl Mounting {
-    /// Nothing is made before there are hosts.
+    /// Makes no fleet yet: that waits for the first host.
     pub(super) fn new(serving: &Serving) -> Result<Self, Failure> {
         let limited = serving.token.iter().filter_map(|token| {
             let rights = token.on_hosts.clone()?;
@@ -106,7 +106,7 @@ impl Mounting {
         })
     }
 
-    /// Tells how the hosts are, which the hub that they are mounted in does not know.
+    /// Answers a request for the state of the hosts, because the hub itself does not know it.
     pub(super) fn front(&self, request: Request, next: Next<'_>) -> Replies {
         match self.fleet.get() {
             Some(fleet) if request.method() == STATUS => fleet.call(request),
@@ -114,7 +114,7 @@ impl Mounting {
         }
     }
 
-    /// Decides about a host that wants to join: its token says which one it is.
+    /// Decides about a host that wants to join: its token names the host.
     pub(super) fn admit(&self, headers: &HeaderMap) -> Deciding {
         let tokens = self.tokens.read().unwrap_or_else(PoisonError::into_inner);
         let named = tokens.identify(headers);
@@ -141,7 +141,7 @@ impl Mounting {
         })
     }
 
-    /// The same hosts, with what `lmcp hub push` puts there.
+    /// Returns the same hosts, with the folder into which `lmcp hub push` puts the program.
     fn with_pushed(&self, hosts: &Hosts) -> Hosts {
         let mut hosts = hosts.clone();
         for host in hosts.values_mut() {
@@ -160,7 +160,7 @@ impl Mounting {
         read.map_err(|failure| failure.to_string())
     }
 
-    /// Has the hub have exactly these hosts.
+    /// Sets the hosts of the hub.
     pub(super) fn set(&self, hub: &Hub, hosts: &Hosts) -> Result<(), String> {
         let tokens = self.join_tokens(hosts)?;
         let is_first = self.fleet.get().is_none();
@@ -181,10 +181,10 @@ impl Mounting {
     }
 }
 
-/// The name that all hosts of a hub together have among its servers.
+/// The name for all hosts together among the servers of a hub.
 pub(super) const HOSTS: &str = "hosts";
 
-/// How often hosts are looked at, by the variables of the hub that came before this one.
+/// Reads how often hosts are checked, from the variables of the hub before this one.
 fn times(variable: &dyn Fn(&str) -> Option<String>) -> Result<Times, String> {
     let mut times = Times::default();
     for (name, time) in [
@@ -207,5 +207,5 @@ fn times(variable: &dyn Fn(&str) -> Option<String>) -> Result<Times, String> {
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Nothing is looked at more often.
+/// The shortest time between two checks.
 const LEAST: Duration = Duration::from_millis(100);

@@ -1,4 +1,4 @@
-//! `lmcp hub`: many servers behind one endpoint.
+//! `lmcp hub`: serves many servers behind one endpoint.
 
 use std::{
     collections::BTreeSet,
@@ -72,7 +72,7 @@ struct Plan {
 }
 
 impl HubOptions {
-    /// Takes what the file says, as far as the options want it.
+    /// Takes the parts of the file that the options select.
     fn plan(&self, file: &mut Serving) -> Result<Plan, String> {
         let mut plan = Plan {
             servers: std::mem::take(&mut file.servers),
@@ -103,7 +103,7 @@ impl HubOptions {
         Ok(plan)
     }
 
-    /// Refuses names that stand for nothing.
+    /// Refuses names that match nothing.
     fn expect_known(&self, file: &Serving, path: &Path) -> Result<(), Failure> {
         let mut only = self.only.iter();
         let is_known = |name: &str| {
@@ -118,7 +118,7 @@ impl HubOptions {
 }
 
 impl Plan {
-    /// A host that connects to the hub itself.
+    /// Returns the name of a host that connects to the hub itself.
     fn joining(&self) -> Option<&str> {
         let mut hosts = self.hosts.iter();
         let (name, _) = hosts.find(|(_, host)| host.join && !host.disabled)?;
@@ -131,7 +131,7 @@ impl Plan {
     }
 
     fn set(&self, hub: &Hub, mounting: &Mounting) -> Result<(), String> {
-        // Before there are servers, for what is kept of them is shown at once.
+        // Pinning is set before the servers, because their kept listings are shown at once.
         hub.pin(self.pin);
         hub.set(&self.servers)?;
         mounting.set(hub, &self.hosts)?;
@@ -140,7 +140,7 @@ impl Plan {
     }
 }
 
-/// Refuses groups that no path leads to, servers of groups that are not there, and servers that hide the hosts.
+/// Refuses groups that no path can name, groups with unknown servers, and servers that hide the hosts.
 fn expect_sound(plan: &Plan) -> Result<(), String> {
     if !plan.hosts.is_empty() {
         let mut servers = plan.servers.iter();
@@ -220,7 +220,7 @@ change of it starts and stops exactly what changed.
 The JSON of a client with `mcpServers` works, too. `lmcp hub import` writes a
 TOML file with the servers of all your clients.";
 
-/// The options of the tools of this machine are not for a hub, and the file is another.
+/// Hides the options of this machine's tools, which a hub does not have, and describes its file.
 fn without_tools(arg: clap::Arg) -> clap::Arg {
     if arg.get_id() == "config" {
         return arg.help(
@@ -328,7 +328,7 @@ async fn shed_starts(hub: &OnceLock<Hub>) -> Infallible {
             Some(hub) => hub.settled().await,
             None => sleep(LOOK).await,
         }
-        // Others may be about to be started, too.
+        // Other servers may be starting at the same time.
         sleep(TOGETHER).await;
         lmcp::heap::let_go_of_code();
     }
@@ -357,7 +357,7 @@ fn described(plan: &Plan) -> Vec<String> {
     words
 }
 
-/// Refuses to pin where nothing is kept: nobody could approve of anything, and every start would take all as it is.
+/// Refuses to pin if nothing is kept: nobody could approve anything, and every start would accept everything as it is.
 fn expect_memory(plan: &Plan, keeps: bool) -> Result<(), String> {
     match plan.pins() && !keeps {
         true => Err("`pin` needs a folder that keeps what was approved: --state-dir".to_owned()),
@@ -365,7 +365,8 @@ fn expect_memory(plan: &Plan, keeps: bool) -> Result<(), String> {
     }
 }
 
-/// Refuses servers for single callers where callers cannot be told apart: people would share one who were promised not to.
+/// Refuses servers for single callers if callers cannot be told apart: people would share a server that should not be
+/// shared.
 fn expect_told_apart(servers: &Servers, serving: &Serving) -> Result<(), String> {
     let mut servers = servers.iter();
     let Some((name, _)) = servers.find(|(_, config)| config.isolate == Isolate::Caller) else {
@@ -385,7 +386,7 @@ fn expect_told_apart(servers: &Servers, serving: &Serving) -> Result<(), String>
     ))
 }
 
-/// Looks at the files, and at what was approved, again and again. A file that is broken leaves everything as it is.
+/// Checks the files and the approvals repeatedly. A broken file changes nothing.
 async fn watch(
     options: &HubOptions,
     serving: &Serving,
@@ -423,7 +424,8 @@ async fn watch(
     }
 }
 
-/// The options of a file beside its servers, hosts, groups and pins. A running hub does not read these options again.
+/// Returns the options of a file beside its servers, hosts, groups and pins. A running hub does not read these options
+/// again.
 fn others(file: &Serving) -> String {
     let file = Serving {
         servers: Servers::default(),
@@ -436,7 +438,8 @@ fn others(file: &Serving) -> String {
     format!("{file:?}")
 }
 
-/// Has the hub have what the files say now. Gives the numbers of servers and hosts, and what else the file says.
+/// Applies the current content of the files to the hub. Returns the numbers of servers and hosts, and the other options of
+/// the file.
 fn read_again(
     options: &HubOptions,
     serving: &Serving,
@@ -460,7 +463,7 @@ fn read_again(
     Ok((count.trim_start_matches("serving ").to_owned(), others))
 }
 
-/// The files that a hub is made of, as they were when they were last looked at.
+/// The files of a hub, with their state at the last check.
 struct Files {
     config: Option<PathBuf>,
     registry: Option<PathBuf>,
@@ -478,7 +481,7 @@ impl Files {
         }
     }
 
-    /// The configuration as the file has it now.
+    /// Reads the current configuration.
     fn read(&self) -> Result<Serving, Failure> {
         match &self.config {
             Some(path) => read_servers(path),
@@ -486,7 +489,7 @@ impl Files {
         }
     }
 
-    /// The file that is another than before.
+    /// Returns a file that has changed since the last check.
     fn changed(&mut self) -> Option<PathBuf> {
         let paths = [&self.config, &self.registry];
         let now = paths.map(|path| Seen::of(path.as_deref()));
@@ -496,7 +499,7 @@ impl Files {
     }
 }
 
-/// A file as it was when it was last looked at.
+/// The state of a file at the last check.
 #[derive(PartialEq)]
 struct Seen(Option<(u64, u64, i64, i64)>);
 
@@ -507,11 +510,11 @@ impl Seen {
     }
 }
 
-/// The folder of a hub among what is kept.
+/// The name of the hub's folder in the state folder.
 pub(super) const FOLDER: &str = "hub";
 
-/// Servers that are started within this time are started together.
+/// Servers that start within this time count as starting together.
 const TOGETHER: Duration = Duration::from_millis(20);
 
-/// How often the file and what was approved are looked at: a call of the system for each.
+/// The time between two checks of the files and of the approvals: each check is one system call.
 const LOOK: Duration = Duration::from_secs(1);

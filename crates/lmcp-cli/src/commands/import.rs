@@ -1,4 +1,4 @@
-//! `lmcp hub import`: the servers that the clients of this user have, as a configuration of ours.
+//! `lmcp hub import`: writes the servers of this user's clients as a configuration of ours.
 
 use std::{
     env, fs,
@@ -35,25 +35,26 @@ pub(crate) fn run(options: &ImportOptions) -> Result<(), Failure> {
         false => places(),
     };
     for path in &files {
+        // The file may belong to another user, and neither its name nor its words must look like a line of ours.
+        let shown = unhidden(&path.display().to_string());
         let read = match read(path, !is_asked && path.is_relative()) {
             Ok(read) => read,
             Err(Unread::Absent) if !is_asked => continue,
             Err(Unread::Absent) => {
-                return Err(Failure::misuse(format!("there is no {}", path.display())));
+                return Err(Failure::misuse(format!("there is no {shown}")));
             }
             Err(Unread::Broken(why)) => {
-                report::note(&format!("{}: {why}", path.display()));
+                report::note(&format!("{shown}: {why}"));
                 continue;
             }
         };
         let (found, notes) = import(&read, project(path).as_deref());
-        // Files of clients without servers are of no interest, unless somebody asks.
+        // A file without servers is only reported if it was named on the command line.
         if is_asked || !found.is_empty() || !notes.is_empty() {
-            report::note(&format!("{}: {} servers", path.display(), found.len()));
+            report::note(&format!("{shown}: {} servers", found.len()));
         }
         for note in notes {
-            // The file may be somebody else's, and its words must not look like ours.
-            report::note(&format!("{}: {}", path.display(), unhidden(&note)));
+            report::note(&format!("{shown}: {}", unhidden(&note)));
         }
         for (name, config) in found {
             add(&mut servers, &name, config);
@@ -71,7 +72,7 @@ pub(crate) fn run(options: &ImportOptions) -> Result<(), Failure> {
     written.map_err(|err| Failure::new("cannot write the configuration", err))
 }
 
-/// The folder that a file of a project is about. `None`: the file is about all projects.
+/// Returns the folder of the project that a file belongs to. `None`: the file is for all projects.
 fn project(path: &Path) -> Option<PathBuf> {
     let path = std::path::absolute(path).ok()?;
     let home = env::var_os("HOME").map(PathBuf::from);
@@ -82,7 +83,7 @@ fn project(path: &Path) -> Option<PathBuf> {
             .any(|known| name == *known)
     });
     let folder = if is_hidden { folder.parent()? } else { folder };
-    // The usual place of OpenCode is in a folder of its name.
+    // OpenCode's usual place is in a folder with its name.
     let is_of_all = folder.file_name().is_some_and(|name| name == "opencode");
     let is_of_project =
         is_hidden || !is_of_all && IN_PROJECTS.iter().any(|name| path.ends_with(name));
@@ -102,8 +103,9 @@ enum Unread {
     Broken(String),
 }
 
-/// A configuration, in JSON or TOML by its name. No part of it is shown: there may be tokens in it. One that nobody named and
-/// that lies in the current folder must be trusted: the folder may be somebody else's, and servers are programs to start.
+/// Reads a configuration, in JSON or TOML by its name. No part of it is shown, because there may be tokens in it. A file in
+/// the current folder that was not named must be trusted: the folder may belong to another user, and servers are programs to
+/// start.
 fn read(path: &Path, must_be_trusted: bool) -> Result<Value, Unread> {
     let broken = |err: io::Error| match err.kind() {
         io::ErrorKind::NotFound => Unread::Absent,
@@ -111,7 +113,7 @@ fn read(path: &Path, must_be_trusted: bool) -> Result<Value, Unread> {
     };
     let file = match must_be_trusted {
         true => {
-            // Somebody else's pipe must not hold us until somebody writes to it.
+            // A pipe of another user must not block us.
             let flags = OFlags::NONBLOCK.bits().cast_signed();
             let opened = fs::OpenOptions::new()
                 .read(true)
@@ -142,7 +144,7 @@ fn read(path: &Path, must_be_trusted: bool) -> Result<Value, Unread> {
         .map_err(|err| Unread::Broken(format!("line {}: it is no JSON", err.line())))
 }
 
-/// Where clients have their servers: in the home, and in the folder that somebody works in.
+/// Returns the places where clients keep their servers: in the home, and in the current folder.
 fn places() -> Vec<PathBuf> {
     let home = env::var_os("HOME").map(PathBuf::from);
     let set = |name: &str| env::var_os(name).map(PathBuf::from);
@@ -189,8 +191,8 @@ const HERE: [&str; 7] = [
     "opencode.jsonc",
 ];
 
-/// Files that stand in the folder of a project itself.
+/// Files that are in the folder of a project itself.
 const IN_PROJECTS: [&str; 3] = [".mcp.json", "opencode.json", "opencode.jsonc"];
 
-/// Some clients keep their history beside their servers.
+/// The length of the longest file: some clients keep their history beside their servers.
 const MOST: u64 = 64 << 20;

@@ -1,4 +1,4 @@
-//! Serves a service where the options say, until somebody stops it: HTTP, a unix socket, or stdio.
+//! Serves a service where the options say, until a signal stops it: HTTP, a unix socket, or stdio.
 
 use std::{
     convert::Infallible,
@@ -33,9 +33,9 @@ use crate::{
 /// The limits, the key and the state folder that a service is made with.
 pub(crate) struct Basis {
     pub(crate) limits: Limits,
-    /// The key of the run before, so that clients need not notice that there was one.
+    /// The key of the run before, so that clients do not notice the restart.
     pub(crate) key: Option<[u8; 32]>,
-    /// Where something can be kept.
+    /// The folder for state, if there is one.
     pub(crate) directory: Option<PathBuf>,
 }
 
@@ -44,15 +44,15 @@ pub(crate) struct Made {
     pub(crate) endpoint: Endpoint,
     /// The restrictions of the service, in words for the start message.
     pub(crate) enforced: Vec<String>,
-    /// Over HTTP, the services below its path.
+    /// Finds the services below its path, over HTTP.
     pub(crate) below: Option<Find>,
-    /// Over HTTP, decides about hosts that want to join.
+    /// Decides about hosts that want to join, over HTTP.
     pub(crate) join: Option<Decide>,
     /// The hub that this server joins, if the options name one.
     pub(crate) joined: Option<Joined>,
 }
 
-/// A hub that is joined, and what it is served.
+/// A hub that this server joins, and the endpoint that serves the hub.
 pub(crate) struct Joined {
     pub(crate) joining: Joining,
     pub(crate) endpoint: Endpoint,
@@ -61,7 +61,7 @@ pub(crate) struct Joined {
 /// Decides about a connection by its headers.
 type Decide = Box<dyn Fn(&HeaderMap) -> Deciding + Send + Sync>;
 
-/// A service by its name, or the words that say that there is none.
+/// Finds a service by its name, or returns words that say that there is none.
 type Find = Box<dyn Fn(&str) -> Result<Arc<dyn Service>, String> + Send + Sync>;
 
 impl Made {
@@ -120,7 +120,7 @@ async fn on_stdio(
     let served = tokio::select! {
         served = endpoint.serve(lmcp::stdio()) => served.map_err(Failure::from),
         never = beside(joined) => match never {},
-        // There is nobody to wait for, and nothing to tell: it is how some clients end a server.
+        // There are no clients to wait for, and nothing is reported: some clients end a server in this way.
         signal = signals.next() => Err(stopped_by(signal).silent()),
     };
     hang_up(&endpoint, &mut signals).await;
@@ -175,7 +175,7 @@ async fn listen(
         }
         Ok(())
     };
-    // Both are bound before either is announced, so that a failure leaves nothing half open.
+    // Both are bound before either is announced, so that a failure leaves no listener open.
     let path = unix.as_ref().map(|unix| unix.path());
     welcome::say(options, http.as_ref(), path, &enforced);
     let stopped = async {
@@ -192,7 +192,7 @@ async fn listen(
     served
 }
 
-/// Frees the memory that only a start needs: at once, and when the servers behind a hub have been started too.
+/// Frees the memory that only the start needs: at once, and again after the servers behind a hub have probably started.
 async fn shed_start() -> Infallible {
     lmcp::heap::let_go_of_code();
     sleep(SETTLED).await;
@@ -200,10 +200,10 @@ async fn shed_start() -> Infallible {
     pending().await
 }
 
-/// When a hub has started its servers, most likely.
+/// The time after which a hub has probably started its servers.
 const SETTLED: Duration = Duration::from_secs(10);
 
-/// Keeps a connection to a hub, if one is joined, for as long as this is waited for.
+/// Keeps a connection to a hub, if one is joined, as long as this future is polled.
 async fn beside(joined: Option<Joined>) -> Infallible {
     match joined {
         Some(Joined { joining, endpoint }) => {
@@ -214,8 +214,8 @@ async fn beside(joined: Option<Joined>) -> Infallible {
     }
 }
 
-/// Says good-bye to the servers that the service stands for: a process has its stdin closed before it is killed, and a session
-/// over HTTP is ended. A signal cuts the wait short.
+/// Ends the servers that the service stands for: the stdin of a process is closed before it is killed, and a session over
+/// HTTP is ended. A signal cuts the wait short.
 async fn hang_up(endpoint: &Endpoint, signals: &mut Signals) {
     tokio::select! {
         _ = timeout(HANG_UP, endpoint.hang_up()) => {}
@@ -223,10 +223,10 @@ async fn hang_up(endpoint: &Endpoint, signals: &mut Signals) {
     }
 }
 
-/// How long servers may take to end once the service has stopped. Then those that are processes are killed.
+/// How long servers may take to end after the service has stopped. Processes are killed after that.
 const HANG_UP: Duration = Duration::from_secs(6);
 
-/// The key that is kept. Without one, clients are stranded by a restart, and the operator is told.
+/// Returns the kept key. Without a key, clients must begin new sessions after a restart, and the operator is warned.
 fn session_key(directory: Option<&Path>) -> Result<Option<[u8; 32]>, Failure> {
     match state::key(directory)? {
         Kept::Key(key) => Ok(Some(key)),
@@ -285,7 +285,7 @@ async fn bind(address: SocketAddr, options: &Options) -> Result<Http, Failure> {
     Ok(if let_in { http.allow_remote() } else { http })
 }
 
-/// Connections count as memory. An operator who wants many should know that the budget does not have room for them.
+/// Warns if the memory budget does not have room for the allowed connections, because connections count as memory.
 fn warn_of_memory(limits: &Limits) {
     let needed = limits.bytes_of_connections();
     if needed > limits.memory_bytes / 2 {
@@ -298,7 +298,8 @@ fn warn_of_memory(limits: &Limits) {
     }
 }
 
-/// Every connection is an open file, and twice as many are left for another listener and for what the tools open.
+/// Raises the limit of open files: every connection needs one, and twice as many are left for other listeners and for the
+/// tools.
 fn make_room(connections: usize) -> Result<(), Failure> {
     let wanted = 3 * connections as u64;
     let limit = getrlimit(Resource::Nofile);
@@ -325,7 +326,7 @@ async fn serve(
     }
 }
 
-/// Ends with the other end of the channel.
+/// Ends when the other end of the channel is dropped.
 async fn end(mut asked: watch::Receiver<()>) {
     while asked.changed().await.is_ok() {}
 }

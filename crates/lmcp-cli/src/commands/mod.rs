@@ -62,15 +62,15 @@ pub(crate) fn run(command: Command, helper: Helper) -> Result<ExitCode, Failure>
     }
 }
 
-/// A server of this kind waits more than it works.
+/// Runs work on one thread, because a server of this kind waits more than it works.
 fn on_one_thread(
     work: impl Future<Output = Result<ExitCode, Failure>>,
 ) -> Result<ExitCode, Failure> {
-    // glibc would keep several times the budget of memory under a hostile load.
+    // Otherwise glibc would keep several times the memory budget under a hostile load.
     lmcp::heap::keep_little();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        // For what waits on a disk, or for a process to start. Each is a stack in memory for a while.
+        // These threads wait for disks and for processes to start. Each needs memory for a stack for a while.
         .max_blocking_threads(16)
         .build()
         .map_err(|err| Failure::new("cannot start", err))?;
@@ -80,7 +80,7 @@ fn on_one_thread(
     };
     taken_back.map_err(|err| Failure::new("cannot hear signals", err))?;
     let result = runtime.block_on(work);
-    // What still runs on other threads must not hold the process.
+    // Work on other threads must not keep the process alive.
     runtime.shutdown_background();
     result
 }

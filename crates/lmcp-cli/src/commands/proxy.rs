@@ -1,4 +1,4 @@
-//! `lmcp proxy`: runs without a log, and for sockets without a runtime, because every client has one of these.
+//! `lmcp proxy`: runs without a log, and for sockets without a runtime, because every client has a proxy.
 
 use std::{
     env,
@@ -75,8 +75,8 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// The options, where the command line is this command and nothing odd: to know that takes far less memory than to
-    /// know all that can be said to this program.
+    /// Returns the options, if the command line is only this command and nothing special: parsing this one command takes far
+    /// less memory than parsing all commands.
     pub(crate) fn alone(mut args: impl Iterator<Item = OsString>) -> Option<Self> {
         let name = args.nth(1)?;
         let is_it = [NAME, ALIAS].iter().any(|known| name == OsStr::new(known));
@@ -87,10 +87,10 @@ impl Options {
     }
 }
 
-/// The code for what is not permitted, as `sysexits.h` has it.
+/// The exit code for a missing permission, as in `sysexits.h`.
 const REFUSED: u8 = 77;
 
-/// What it is called, and what it was called elsewhere.
+/// The name of the command, and its name in another program.
 const NAME: &str = "proxy";
 pub(crate) const ALIAS: &str = "mcp-stdio";
 
@@ -126,7 +126,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
 fn target(options: &Options) -> Result<Option<Target>, Failure> {
     let named = match &options.target {
         Some(target) => Some(target.clone()),
-        // The command line says where to go.
+        // The command line already selects a server.
         None if options.own || options.identity_file.is_some() => None,
         None => variable("LMCP_SOCKET")?,
     };
@@ -165,8 +165,8 @@ fn way(options: &Options, target: Option<Target>) -> Result<Way, Failure> {
     Ok(way.starting(move || daemon.start()))
 }
 
-/// The way that a process above this one was given. A stripped environment must not lead a child with few rights to a
-/// server that gives it all: only where nobody above has an identity is the user's own server the right one.
+/// Returns the way to the server of a process above this one. A stripped environment must not lead a child with few rights
+/// to a server with all rights: the user's own server is used only if no process above has an identity.
 fn way_of_above() -> Result<Option<Way>, Failure> {
     let refused = |words: String| {
         Failure::of(words)
@@ -189,7 +189,7 @@ fn way_of_above() -> Result<Option<Way>, Failure> {
     }
 }
 
-/// Where a URL leads. What the environment knows of identities is not for it.
+/// Returns the endpoint for a URL. Identities in the environment are not used for it.
 fn endpoint(options: &Options, url: String) -> Result<Endpoint, Failure> {
     if options.identity_file.is_some() {
         let failure = Failure::misuse("--identity-file is for a socket, and this is a URL");
@@ -212,7 +212,7 @@ fn client_certificate(options: &Options) -> Result<Option<ClientCertificate>, Fa
     Ok(Some(ClientCertificate::new(certificate, key)))
 }
 
-/// The token for a URL: in the file that is named, else as the environment says.
+/// Returns the token for a URL: from the named file, or else from the environment.
 pub(crate) fn token(file: Option<&Path>) -> Result<Option<Secret>, Failure> {
     let named = env::var_os("LMCP_TOKEN_FILE").map(PathBuf::from);
     if let Some(path) = file.map(Path::to_owned).or(named) {

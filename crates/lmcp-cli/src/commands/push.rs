@@ -1,4 +1,4 @@
-//! `lmcp hub push`: puts this program on a host behind ssh, where the hub finds it.
+//! `lmcp hub push`: puts this program on a host behind ssh, where the hub finds the program.
 
 use std::{
     env, fs,
@@ -61,7 +61,7 @@ pub(crate) fn run(options: &PushOptions) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The host of the file, or one that is nothing but a destination.
+/// Returns the host of the file, or a host that has only a destination.
 fn host(options: &PushOptions) -> Result<HostConfig, Failure> {
     let serving = Serving {
         config: options.config.clone(),
@@ -94,7 +94,7 @@ fn expect_fit(name: &str, system: &str) -> Result<(), Failure> {
     )))
 }
 
-/// Asks whoever sits at the terminal.
+/// Asks the person at the terminal.
 fn agrees(name: &str, shown: &str, bytes: usize) -> Result<bool, Failure> {
     if !stdin().is_terminal() || !stderr().is_terminal() {
         let words = format!("nobody can be asked whether {name} is to get {shown}");
@@ -109,7 +109,7 @@ fn agrees(name: &str, shown: &str, bytes: usize) -> Result<bool, Failure> {
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
-/// Runs a command with this input to its end.
+/// Runs a command to its end, with this input.
 fn finish(mut command: Command, name: &str, input: &[u8]) -> Result<Output, Failure> {
     let failed = |err| Failure::new("cannot run ssh", err);
     let child = command
@@ -118,7 +118,7 @@ fn finish(mut command: Command, name: &str, input: &[u8]) -> Result<Output, Fail
         .stderr(Stdio::piped())
         .spawn();
     let mut child = child.map_err(failed)?;
-    // Neither side says much before all of it is written.
+    // ssh and the host write little before they have read everything, so writing first cannot block for ever.
     let written = match child.stdin.take() {
         Some(mut stdin) => stdin.write_all(input),
         None => Ok(()),

@@ -54,7 +54,7 @@ pub(crate) async fn run(options: Options, helper: Helper) -> Result<(), Failure>
     listen::run(&options, asked, signals, ready).await
 }
 
-/// The hub that is joined, with the token of this host.
+/// Returns the settings to join a hub, with the token of this host.
 fn joining(url: &str, options: &Options) -> Result<Joining, Failure> {
     let Some(path) = options.join_token() else {
         let words = "--join needs the token that the hub has for this host";
@@ -75,7 +75,7 @@ fn joining(url: &str, options: &Options) -> Result<Joining, Failure> {
     Joining::new(settings, report::note).map_err(Failure::misuse)
 }
 
-/// The server with its tools, and what is enforced about them.
+/// Returns the server with its tools, and the restrictions that are enforced.
 fn make(
     options: &Options,
     helper: Helper,

@@ -1,4 +1,4 @@
-//! What the environment says. A variable that is set and cannot be understood is an error, never a default.
+//! Options from the environment. If a variable is set and cannot be understood, that is an error, and no default is used.
 
 use std::{ffi::OsString, net::IpAddr, path::PathBuf, str::FromStr};
 
@@ -8,7 +8,8 @@ use super::{
 };
 use crate::report::Failure;
 
-/// The variables; where to listen only if the command line does not say it: who says `--stdio` means it.
+/// Reads the variables. Those that say where to listen count only if the command line does not: an operator who writes
+/// `--stdio` means it.
 pub(super) fn read(
     variable: &dyn Fn(&str) -> Option<OsString>,
     command_line: &Options,
@@ -36,11 +37,11 @@ pub(super) fn read(
     Ok(said)
 }
 
-/// Variables that look like ours and are not: a misspelt one must not be taken for heeded.
+/// Returns variables that look like ours and are not known, so that a misspelt one is noticed.
 pub(super) fn unknown(names: impl Iterator<Item = OsString>) -> Vec<String> {
     let names = names.filter_map(|name| name.into_string().ok());
     let unknown = names.filter(|name| name.starts_with("LMCP_") && !KNOWN.contains(&&**name));
-    // Those of a hub and of plugins are for other programs of the family.
+    // Variables of hubs and of plugins belong to other programs of the family.
     let mut unknown: Vec<_> = unknown
         .filter(|name| !name.starts_with("LMCP_HUB_") && name != "LMCP_TOOLS_DIR")
         .collect();
@@ -48,7 +49,7 @@ pub(super) fn unknown(names: impl Iterator<Item = OsString>) -> Vec<String> {
     unknown
 }
 
-/// Every variable that is read anywhere.
+/// All variables that are read anywhere.
 const KNOWN: &[&str] = &[
     "LMCP_ALLOW_HOST",
     "LMCP_ALLOW_ORIGIN",
@@ -82,12 +83,12 @@ const KNOWN: &[&str] = &[
 struct Variables<'a>(&'a dyn Fn(&str) -> Option<OsString>);
 
 impl Variables<'_> {
-    /// Where to listen.
+    /// Reads where to listen.
     fn listen(&self, said: &mut Options) -> Result<(), Failure> {
         let transport = self.text("LMCP_TRANSPORT")?;
         match transport.as_deref() {
             Some("stdio") => {
-                // The others may be there for the times when it is not.
+                // The other variables may be set for starts with another transport.
                 said.stdio = true;
                 return Ok(());
             }
@@ -110,9 +111,9 @@ impl Variables<'_> {
         Ok(())
     }
 
-    /// Where the token is.
+    /// Reads where the token is.
     fn token(&self, said: &mut Options) -> Result<(), Failure> {
-        // Not through `text`: what is wrong with a token is said without showing it.
+        // `text` is not used here, because an error about a token must not show the token.
         said.secret = match (self.0)("LMCP_TOKEN").map(OsString::into_string) {
             None => None,
             Some(Ok(token)) => Some(Secret(token)),
@@ -159,7 +160,7 @@ impl Variables<'_> {
         }
     }
 
-    /// As in PATH.
+    /// Reads a list of paths in the form of PATH.
     fn paths(&self, name: &str) -> Result<Vec<PathBuf>, Failure> {
         let Some(value) = self.path(name)? else {
             return Ok(Vec::new());

@@ -1,20 +1,20 @@
-//! The configuration file, in TOML: what it does not know it refuses.
+//! The configuration file, in TOML. Unknown keys are refused.
 
 use std::path::{Path, PathBuf};
 
-use lmcp::hub::{ServerConfig, from_json, is_json};
+use lmcp::hub::{Reach, ServerConfig, from_json, is_json};
 use lmcp_fleet::HostConfig;
 use serde::de::DeserializeOwned;
 
 use super::{NO_STATE, OWN_SOCKET, Options};
 use crate::{private, report::Failure};
 
-/// The options in a file. Relative paths are relative to it.
+/// Reads the options in a file. Relative paths are relative to the file.
 pub(super) fn read(path: &Path) -> Result<Options, Failure> {
     take(path, |text| parse_file(text, path))
 }
 
-/// The same, and it may be the JSON that some client has its servers in.
+/// Does the same for a file that may also be the JSON in which a client keeps its servers.
 pub(crate) fn read_servers(path: &Path) -> Result<Options, Failure> {
     take(path, |text| {
         if !is_json(text) {
@@ -35,7 +35,10 @@ fn take(
     let (file, text) = private::open_trusted(path)?;
     let mut options = parse(&text)?;
     if options.token.iter().any(|token| token.secret.is_some()) {
-        private::expect(&file, path)?;
+        private::expect(&file, path, "a secret")?;
+    }
+    if options.servers.values().any(has_headers) {
+        private::expect(&file, path, "headers, which count as secrets,")?;
     }
     let folder = path.parent().unwrap_or(Path::new(""));
     for path in paths(&mut options) {
@@ -44,38 +47,47 @@ fn take(
     Ok(options)
 }
 
-/// What the text of a file says, or what is wrong in which line of it.
+/// Returns whether the value of a header is in the file itself, and not only in a variable that the file names.
+fn has_headers(config: &ServerConfig) -> bool {
+    let is_elsewhere = |value: &String| value.contains("${") && !value.contains(":-");
+    match &config.reach {
+        Reach::Url { headers, .. } => !headers.values().all(is_elsewhere),
+        _ => false,
+    }
+}
+
+/// Parses the text of a file. The error names the line.
 pub(crate) fn parse_file<T: DeserializeOwned>(text: &str, path: &Path) -> Result<T, Failure> {
     parse(text)
         .map_err(|(line, words)| Failure::misuse(format!("{}:{line}: {words}", path.display())))
 }
 
-/// What a text says, or what is wrong in which line.
+/// Parses a text. The error holds the line and the reason.
 pub(super) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, (usize, String)> {
     toml::from_str(text).map_err(|err| {
         let start = err.span().map_or(0, |span| span.start);
         let before = text.get(..start).unwrap_or_default();
         let line = before.matches('\n').count() + 1;
-        // The parser's own rendering would show the line, and there may be a token in it.
+        // The parser's own message would show the line, and there may be a token in it.
         (line, without_value(err.message()).replace('\n', ": "))
     })
 }
 
-/// What is wrong, without the value that is: a token that stands in a wrong place is a token still.
+/// Removes the wrong value from an error: a token in a wrong place must not be shown.
 fn without_value(words: &str) -> String {
     for what in ["invalid type: ", "invalid value: "] {
         let Some(rest) = words.strip_prefix(what) else {
             continue;
         };
         let kind = rest.split(['"', '`', ',']).next().unwrap_or_default();
-        // Whatever the value holds, what was expected comes last.
+        // The value may contain anything, so the last `expected` is used.
         let expected = rest.rsplit_once(", expected ").map_or("", |(_, it)| it);
         return format!("{what}{}, expected {expected}", kind.trim_end());
     }
     words.to_owned()
 }
 
-/// The paths among the options.
+/// Returns the paths among the options.
 pub(super) fn paths(options: &mut Options) -> impl Iterator<Item = &mut PathBuf> {
     let tokens = options.token.iter_mut();
     let tokens = tokens.filter_map(|token| token.file.as_mut());
@@ -83,7 +95,7 @@ pub(super) fn paths(options: &mut Options) -> impl Iterator<Item = &mut PathBuf>
     let servers = servers.flat_map(ServerConfig::paths_mut);
     let hosts = options.hosts.values_mut();
     let hosts = hosts.flat_map(HostConfig::paths_mut);
-    // Each with the word that is no path there.
+    // Each path comes with the word that is not a path there.
     let single = [
         (&mut options.unix, OWN_SOCKET),
         (&mut options.token_file, ""),

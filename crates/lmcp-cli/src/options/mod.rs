@@ -1,6 +1,7 @@
-//! What the operator can say about `serve`, on the command line, in the environment and in a file: the same words.
+//! The options of `serve`. They have the same names on the command line, in the environment and in a file.
 //!
-//! The command line wins over the environment, that over the file, and what nobody said has its default where it is used.
+//! The command line wins over the environment, and the environment over the file. An option that is not set gets its default
+//! where it is used.
 
 mod environment;
 mod file;
@@ -24,10 +25,10 @@ use lmcp_wiring::Presets;
 
 use crate::report::Failure;
 
-/// Instead of a path: the user's own socket.
+/// Stands for the user's own socket, instead of a path.
 pub(crate) const OWN_SOCKET: &str = "own";
 
-/// Instead of a folder: nothing is kept.
+/// Means that nothing is kept, instead of a folder.
 pub(crate) const NO_STATE: &str = "none";
 
 /// Headings of the help.
@@ -284,7 +285,7 @@ pub(crate) struct Options {
     pub(crate) config: Option<PathBuf>,
 }
 
-/// What callers of a role may do: never more than the rest of the options allow.
+/// The rights of callers with a role: never more than the other options allow.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Role {
@@ -295,27 +296,27 @@ pub(crate) struct Role {
     pub(crate) read_only: bool,
 }
 
-/// A token of somebody in particular.
+/// A token of one caller.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NamedToken {
-    /// Who has it.
+    /// The name of the caller.
     pub(crate) name: String,
-    /// Either the file it is in,
+    /// The file that holds the token, or none if `secret` is set.
     pub(crate) file: Option<PathBuf>,
-    /// or the token itself.
+    /// The token itself.
     pub(crate) secret: Option<Secret>,
     /// The rights of the token on the hosts of a hub. A token without this has all rights there.
     pub(crate) on_hosts: Option<Rights>,
 }
 
 impl Options {
-    /// These, of the command line, and beneath them what the environment and the file say.
+    /// Completes these options of the command line with those of the environment and of the file.
     pub(crate) fn settle(self) -> Result<Self, Failure> {
         self.settle_with(file::read)
     }
 
-    /// The same, of a hub, whose file may be that of a client.
+    /// Does the same for a hub, whose file may be that of a client.
     pub(crate) fn settle_with_servers(self) -> Result<Self, Failure> {
         self.settle_with(read_servers)
     }
@@ -336,17 +337,16 @@ impl Options {
         Ok(said.over(file))
     }
 
-    /// For a server that leaves the folder it was started in.
+    /// Makes all paths absolute, for a server that leaves the folder in which it was started.
     pub(crate) fn make_paths_absolute(&mut self) {
         for path in file::paths(self) {
             *path = std::path::absolute(&*path).unwrap_or_else(|_| path.clone());
         }
     }
 
-    /// Refuses a path below a root, or where commands may read: what only the operator may read or change must not be
-    /// there.
+    /// Refuses a path below a root, or where commands may read, for a file that only the operator may read or change.
     pub(crate) fn expect_outside(&self, path: &Path) -> Result<(), Failure> {
-        // Without roots commands read everything anyway.
+        // Without roots, commands can read everything anyway.
         if self.root.is_empty() {
             return Ok(());
         }
@@ -360,7 +360,7 @@ impl Options {
         let named = root
             .or_else(also_read)
             .map(|(what, it)| (what, it.as_path()));
-        // Folders of programs, such as /usr and /opt.
+        // The folders of programs, such as /usr and /opt.
         let system = || lmcp_tools::readable_by_all_commands(&path);
         let Some((what, folder)) = named.or_else(|| Some(("what commands may read,", system()?)))
         else {
@@ -370,10 +370,10 @@ impl Options {
         Err(Failure::misuse(words).hint("every client could read it; keep it somewhere else"))
     }
 
-    /// Refuses a socket that commands could take away, to listen in its place.
+    /// Refuses a socket that commands could remove, in order to listen in its place.
     pub(crate) fn expect_socket_outside(&self, socket: &Path) -> Result<(), Failure> {
         let as_said = std::path::absolute(socket).unwrap_or_else(|_| socket.to_owned());
-        // A link on the way there can be replaced as well.
+        // A link in the path can be replaced, too.
         let folder = as_said.parent().map(real).unwrap_or_default();
         let ways = [real(socket), folder, as_said];
         let is_in = |root: &&PathBuf| ways.iter().any(|way| way.starts_with(real(root)));
@@ -390,17 +390,17 @@ impl Options {
         ))
     }
 
-    /// What the server is called.
+    /// Returns the name of the server.
     pub(crate) fn name(&self) -> &str {
         self.name.as_ref().map_or("lmcp", |name| &name.0)
     }
 
-    /// Does it say where to listen?
+    /// Returns whether the options say where to listen.
     pub(crate) fn listens(&self) -> bool {
         self.stdio || self.http.is_some() || self.unix.is_some() || self.join.is_some()
     }
 
-    /// The file with the token for the hub that is joined.
+    /// Returns the file with the token for the joined hub.
     pub(crate) fn join_token(&self) -> Option<&Path> {
         let shared = self.token_file.as_ref().filter(|_| self.http.is_none());
         self.join_token_file
@@ -409,13 +409,13 @@ impl Options {
             .map(PathBuf::as_path)
     }
 
-    /// Does it say that nothing is to be kept?
+    /// Returns whether nothing is to be kept.
     pub(crate) fn keeps_nothing(&self) -> bool {
         let named = self.state_dir.as_ref();
         named.is_some_and(|named| named.as_os_str() == NO_STATE)
     }
 
-    /// An option of the tools of this machine that is said on the command line: only `serve` has them.
+    /// Returns an option of this machine's tools on the command line: only `serve` has them.
     pub(crate) fn tool_option(&self) -> Option<&'static str> {
         let said = [
             ("--root", !self.root.is_empty()),
@@ -442,7 +442,7 @@ impl Options {
         found.map(|(name, _)| name)
     }
 
-    /// Does it say where a token is?
+    /// Returns whether the options name a token.
     pub(crate) fn has_token(&self) -> bool {
         self.token_file.is_some()
             || self.secret.is_some()
@@ -450,8 +450,8 @@ impl Options {
             || !self.token.is_empty()
     }
 
-    /// What is said here, and else what is said below. Where to listen is one decision, and which tokens are good is
-    /// another: no part of either comes from below when there is one here.
+    /// Puts these options over those below. The places to listen are one decision, and the valid tokens are another: if one
+    /// of them is set here, no part of it comes from below.
     fn over(self, below: Self) -> Self {
         let (mut listening, mut knowing) = (below.clone(), below.clone());
         if self.listens() {
@@ -465,7 +465,7 @@ impl Options {
             read_only: self.read_only.or(below.read_only),
             allow_hard_links: self.allow_hard_links.or(below.allow_hard_links),
             tools: or_list(self.tools, below.tools),
-            // A prohibition in the file is not lifted by one on the command line.
+            // A command line does not remove a prohibition of the file.
             allow: [self.allow, below.allow].concat(),
             ask: [self.ask, below.ask].concat(),
             deny: [self.deny, below.deny].concat(),
@@ -490,7 +490,7 @@ impl Options {
             token_file: knowing.token_file,
             token: knowing.token,
             secret: knowing.secret,
-            // Only a file has any.
+            // Only a file can set these.
             presets: below.presets,
             servers: below.servers,
             groups: below.groups,
@@ -513,7 +513,7 @@ impl Options {
     }
 }
 
-/// A path without links, as far as there is anything at it.
+/// Returns a path without links, as far as it exists.
 fn real(path: &Path) -> PathBuf {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let mut there = absolute.ancestors();

@@ -1,4 +1,4 @@
-//! Values that are more than text: parsed once, wherever they are said.
+//! Values that are more than text: parsed once, wherever they are given.
 
 use std::{
     fmt,
@@ -11,14 +11,14 @@ use serde::{Deserialize, Deserializer, de::Error as _};
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const PORT: u16 = 8080;
 
-/// Where to listen for HTTP.
+/// The address to listen on for HTTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Address(pub(crate) SocketAddr);
 
 impl Address {
     pub(crate) const DEFAULT: Self = Self(SocketAddr::new(LOOPBACK, PORT));
 
-    /// One half as it is said, the other by default.
+    /// Returns the address with defaults for a missing half.
     pub(crate) fn of(host: Option<IpAddr>, port: Option<u16>) -> Self {
         Self(SocketAddr::new(
             host.unwrap_or(LOOPBACK),
@@ -35,7 +35,7 @@ impl FromStr for Address {
             return Ok(Self::of(Some(ip), None));
         }
         let (name, port) = text.rsplit_once(':').unwrap_or(("", text));
-        // Nothing in front of the port is this machine alone, whatever other programs make of it.
+        // Without a name before the port, only this machine is meant, whatever other programs do.
         let ip = if name.is_empty() {
             Ok(LOOPBACK)
         } else {
@@ -48,7 +48,8 @@ impl FromStr for Address {
     }
 }
 
-/// The address of one of this machine's interfaces. Names are not looked up, but for the one that has a fixed meaning.
+/// Returns the address of an interface of this machine. Names are not looked up, except `localhost`, which has a fixed
+/// meaning.
 pub(super) fn host(text: &str) -> Result<IpAddr, String> {
     if text.eq_ignore_ascii_case("localhost") {
         return Ok(LOOPBACK);
@@ -60,7 +61,7 @@ pub(super) fn host(text: &str) -> Result<IpAddr, String> {
     parsed.map_err(|_| "no address of this machine; 127.0.0.1, say, or 0.0.0.0 for all".into())
 }
 
-/// A name that the server goes by: `host` or `host:port`.
+/// A name of the server in requests: `host` or `host:port`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HostName(pub(crate) String);
 
@@ -88,7 +89,7 @@ impl FromStr for HostName {
     }
 }
 
-/// A page that may use the server: `scheme://host` or `scheme://host:port`.
+/// A web page that may use the server: `scheme://host` or `scheme://host:port`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Origin(pub(crate) String);
 
@@ -113,7 +114,7 @@ impl FromStr for Origin {
     }
 }
 
-/// What clients see the server called.
+/// The name of the server for clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ServerName(pub(crate) String);
 
@@ -129,7 +130,7 @@ impl FromStr for ServerName {
     }
 }
 
-/// How many, at least one.
+/// A number of at least one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Count(pub(crate) usize);
 
@@ -144,7 +145,7 @@ impl FromStr for Count {
     }
 }
 
-/// How many, perhaps none.
+/// A number that may be zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Number(pub(crate) usize);
 
@@ -159,7 +160,7 @@ impl FromStr for Number {
     }
 }
 
-/// A number of bytes: at least a megabyte, below which no client could be served.
+/// A number of bytes: at least a megabyte, because less is too little to serve any client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Size(pub(crate) usize);
 
@@ -193,7 +194,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// A list that says something. An empty one would mean *all* where somebody may have meant *none*.
+/// Reads a list that is not empty. An empty list could mean *all*, where its author may have meant *none*.
 pub(super) fn some<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -225,7 +226,7 @@ impl FromStr for Prefix {
     }
 }
 
-/// In a file they are numbers.
+/// Reads the value as a number in a file.
 macro_rules! from_number {
     ($($kind:ty),+) => {$(
         impl<'de> Deserialize<'de> for $kind {
@@ -238,7 +239,7 @@ macro_rules! from_number {
 }
 from_number!(Count, Number);
 
-/// In a file they are what they are on the command line.
+/// Reads the value as a text in a file, as on the command line.
 macro_rules! from_text {
     ($($kind:ty),+) => {$(
         impl<'de> Deserialize<'de> for $kind {

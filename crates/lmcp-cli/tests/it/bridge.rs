@@ -1,4 +1,4 @@
-//! `lmcp bridge`: a server on another transport, to clients of another revision than its own.
+//! `lmcp bridge`: offers a server on another transport, to clients of another revision than its own.
 
 use std::{
     fs,
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::support::{folder, lmcp, post, said, start};
 
-/// A server that knows one revision, the oldest, and a tool that tells its process and counts its calls.
+/// A server that knows only the oldest revision. Its tool returns the number of its process and counts its calls.
 const OLD: &str = r#"
 import json, os, sys
 calls = 0
@@ -47,7 +47,7 @@ fn modern(method: &str, name: Option<&str>) -> (String, Value) {
     (headers, lmcp_testkit::request(1, method, params))
 }
 
-/// The process of the server behind the bridge, and how often it was called.
+/// Returns the process of the server behind the bridge, and how often it was called.
 fn count(address: &str) -> (i32, u32) {
     let (headers, message) = modern("tools/call", Some("count"));
     let (status, answer) = post(address, &headers, &message);
@@ -74,7 +74,7 @@ fn an_old_server_serves_new_clients_over_http_and_is_shared() {
     let (process, calls) = count(&address);
     assert_eq!(calls, 1);
     assert_eq!(count(&address), (process, 2));
-    // A server that is killed is started again.
+    // A killed server is started again.
     kill_process(Pid::from_raw(process).unwrap(), Signal::KILL).unwrap();
     let (next, calls) = loop {
         let (headers, message) = modern("tools/call", Some("count"));
@@ -219,14 +219,14 @@ fn every_client_has_a_server_of_its_own_if_that_is_asked_for() {
     assert_ne!(first, second);
     assert_eq!(count_on(&mut one), (first, 2));
     drop(one);
-    // It ends with its client, and the other goes on.
+    // Its server ends with the client, and the other one runs on.
     while std::path::Path::new(&format!("/proc/{first}")).exists() {
         std::thread::yield_now();
     }
     assert_eq!(count_on(&mut other), (second, 2));
 }
 
-/// A server that asks while it works: `ask` asks its client, `wait` takes until the next call.
+/// A server that asks while it works: `ask` asks its client, `wait` runs until the next call.
 const ASKING: &str = r#"
 import json, sys
 def say(message):
@@ -253,7 +253,7 @@ for line in sys.stdin:
         say({"id": message["id"], "error": {"code": -32601, "message": "no such method"}})
 "#;
 
-/// A client with a handshake that can be asked.
+/// Returns a client with a handshake that can be asked.
 fn asked_client(socket: &std::path::Path) -> BufReader<UnixStream> {
     let mut client = BufReader::new(UnixStream::connect(socket).expect("it listens"));
     let opening = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
@@ -291,7 +291,7 @@ fn a_question_is_put_to_nobody_while_several_clients_call() {
     let (_bridge, _) = crate::unix::start(lmcp(&options));
     let call = |name: &str| json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": { "name": name, "arguments": {}, "_meta": { "progressToken": 5 } }});
     let (mut one, mut other) = (asked_client(&socket), asked_client(&socket));
-    // Alone, a client is asked.
+    // A client that is alone is asked.
     tell(&mut one, &call("ask"));
     let question = heard(&mut one);
     assert_eq!(question["method"], "elicitation/create", "{question}");
@@ -300,7 +300,7 @@ fn a_question_is_put_to_nobody_while_several_clients_call() {
         &json!({"jsonrpc": "2.0", "id": question["id"], "result": { "action": "decline" }}),
     );
     assert_eq!(heard(&mut one)["result"]["content"][0]["text"], "decline");
-    // The server does not say whose call a question is about.
+    // The server does not say which call a question belongs to, so with two clients nobody is asked.
     tell(&mut one, &call("wait"));
     assert_eq!(heard(&mut one)["method"], "notifications/progress");
     tell(&mut other, &call("ask"));

@@ -19,7 +19,7 @@ const DEMO: [&str; 5] = [
     "--stdio",
 ];
 
-/// Calls the server with tools to try; the code, stdout and stderr.
+/// Calls the server with the demo tools; returns the exit code, stdout and stderr.
 fn demo(arguments: &[&str]) -> (Option<i32>, String, String) {
     run(&mut lmcp(&[arguments, &DEMO].concat()))
 }
@@ -70,7 +70,7 @@ fn a_call_prints_its_text_or_one_json_document() {
 
 #[test]
 fn exit_codes_tell_what_is_wrong() {
-    // The tool failed: 1, with its words where results are.
+    // The tool failed: 1, and its words are in the result.
     let host = ["--", env!("CARGO_BIN_EXE_lmcp"), "serve", "--stdio"];
     let missing = ["call", "read_file", "path=/nowhere/at/all"];
     let (code, text, _) = run(&mut lmcp(&[&missing[..], &host[..]].concat()));
@@ -88,7 +88,7 @@ fn exit_codes_tell_what_is_wrong() {
     }
     let (_, _, words) = demo(&["call", "echo", "text=x", "{"]);
     assert!(words.contains("this is not a JSON object"), "{words}");
-    // Nobody is there: 3, and programs read why on stdout.
+    // The server cannot be reached: 3, and programs read the reason on stdout.
     let (code, text, _) = run(&mut lmcp(&[
         "ping",
         "--",
@@ -147,7 +147,7 @@ fn without_a_server_it_is_the_users_own() {
     let home = folder("calling-own");
     fs::create_dir_all(&home).unwrap();
     fs::write(home.join("note"), "found\n").unwrap();
-    // The guard of a command is a child of the server, which is to end with this test.
+    // The guard of a command is a child of the server, which must end with this test.
     let mut command = lmcp(&["call", "shell", "command=cat note; ps -o ppid= -p $PPID"]);
     command
         .env("XDG_RUNTIME_DIR", &home)
@@ -157,7 +157,7 @@ fn without_a_server_it_is_the_users_own() {
     assert_eq!(code, Some(0), "{words}");
     let result = json_of(&text);
     let output = result["structuredContent"]["stdout"].as_str().unwrap();
-    // Relative paths mean the folder that one is in.
+    // Relative paths belong to the current folder.
     let (note, server) = output.split_once('\n').unwrap();
     let server = server.trim().parse().ok().and_then(Pid::from_raw);
     kill_process(server.unwrap(), Signal::TERM).unwrap();
@@ -166,15 +166,18 @@ fn without_a_server_it_is_the_users_own() {
 
 #[test]
 fn a_program_that_is_started_gets_no_token_of_ours() {
-    let script = "echo \"[$LMCP_TOKEN$LMCP_TOKEN_FILE$LMCP_BRAVE_KEY]\" >&2; exit 9";
+    let script = "echo \"$(env | grep -c ^LMCP_) of $OWN\" >&2; exit 9";
     let mut command = lmcp(&["ping", "--", "sh", "-c", script]);
     command
         .env("LMCP_TOKEN", "hush")
         .env("LMCP_TOKEN_FILE", "/hush")
-        .env("LMCP_BRAVE_KEY", "hush");
+        .env("LMCP_BRAVE_KEY", "hush")
+        // A file with the tokens of hosts.
+        .env("LMCP_HUB_BACKENDS", "/hush")
+        .env("OWN", "these");
     let (_, text, _) = run(&mut command);
     let error = json_of(&text)["error"].to_string();
-    assert!(error.contains("last words: []"), "{error}");
+    assert!(error.contains("last words: 0 of these"), "{error}");
 }
 
 #[test]
@@ -230,12 +233,12 @@ fn ctrl_c_cancels_the_call_at_the_server() {
     let pid = Pid::from_child(&call.0);
     kill_process(pid, Signal::INT).unwrap();
     assert_eq!(call.0.wait().unwrap().code(), Some(130));
-    // The pipe ends when the command does.
+    // The pipe ends when the command ends.
     line.clear();
     assert_eq!(told.read_line(&mut line).unwrap(), 0);
 }
 
-/// Types at a terminal; all that is shown there.
+/// Types at a terminal, and returns everything that it shows.
 fn at_a_terminal(arguments: &[&str], typed: &str) -> String {
     let (mut terminal, name) = terminal();
     let mut command = lmcp(&[arguments, &DEMO].concat());
@@ -248,7 +251,7 @@ fn at_a_terminal(arguments: &[&str], typed: &str) -> String {
     let written = terminal.write_all(typed.as_bytes());
     written.expect("the other end is open");
     let (mut shown, mut part) = (Vec::new(), [0; 4096]);
-    // Reading fails when the last who has it open is gone.
+    // Reading fails after the last process has closed the terminal.
     while let Ok(read @ 1..) = terminal.read(&mut part) {
         shown.extend_from_slice(&part[..read]);
     }
@@ -261,6 +264,31 @@ fn questions_are_asked_at_the_terminal() {
     let shown = at_a_terminal(&["call", "greet"], "Ada\nyes\n");
     assert!(shown.contains("Who is to be greeted?"), "{shown}");
     assert!(shown.contains("Hello, Ada!"), "{shown}");
+}
+
+#[test]
+fn a_script_answers_a_question_on_the_command_line() {
+    let (code, text, words) = demo(&["call", "greet", "--answer", "name=Ada", "--text"]);
+    assert_eq!((code, &*text, &*words), (Some(0), "Hello, Ada!\n", ""));
+    let shown = at_a_terminal(&["call", "greet", "--answer", "name=Ada"], "");
+    assert!(shown.contains("Hello, Ada!"), "{shown}");
+    assert!(!shown.contains("Who is"), "{shown}");
+}
+
+#[test]
+fn a_question_without_an_answer_says_how_to_give_one() {
+    let (code, _, words) = demo(&["call", "greet"]);
+    let hint = "hint: the tool asks a question: run it in a terminal, or give --answer NAME=VALUE";
+    assert_eq!(code, Some(1));
+    assert!(words.contains(hint), "{words}");
+    let (code, _, words) = demo(&["call", "greet", "--answer", "nmae=Ada"]);
+    assert_eq!(code, Some(1));
+    let declined = "the question `Who is to be greeted?` is declined: it needs --answer name=…\n";
+    assert!(words.contains(declined), "{words}");
+    assert!(words.contains("no question has a field `nmae`"), "{words}");
+    let (code, _, words) = demo(&["call", "greet", "--answer", "Ada"]);
+    assert_eq!(code, Some(2));
+    assert!(words.contains("`Ada` is not NAME=VALUE"), "{words}");
 }
 
 #[test]
@@ -293,7 +321,7 @@ fn resources_and_prompts_are_listed_and_read() {
     );
 }
 
-/// A server whose names drive terminals.
+/// A server whose names contain control sequences for terminals.
 const ESCAPES: &str = r#"
 import json, sys
 for line in sys.stdin:

@@ -1,4 +1,4 @@
-//! Commands of a server that people run: what they find, and what stays when it goes.
+//! Commands that a server runs: their environment, and the state after the server has ended.
 
 use std::{
     fs,
@@ -15,7 +15,7 @@ use crate::support::{file, folder, lmcp, post, said, start};
 fn call(address: &str, headers: &str, tool: &str, arguments: &Value) -> Value {
     let params = json!({ "name": tool, "arguments": arguments });
     let message = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
-    // Without it the answer is in the words of a revision that had no structured content.
+    // Without this header, the answer belongs to a revision without structured content.
     let headers = format!("mcp-protocol-version: 2025-11-25\r\n{headers}");
     let (status, answer) = post(address, &headers, &message);
     assert_eq!(status, 200, "{answer}");
@@ -24,7 +24,7 @@ fn call(address: &str, headers: &str, tool: &str, arguments: &Value) -> Value {
 
 #[test]
 fn a_job_keeps_neither_the_port_nor_the_server() {
-    // L18: a child that had the listening socket kept the port when the server was gone.
+    // Defect L18: a child that inherited the listening socket kept the port after the server had ended.
     let state = folder("port");
     let command = |address: &str| {
         lmcp(&[
@@ -64,7 +64,7 @@ fn a_command_does_not_find_the_token() {
 #[cfg(all(target_env = "gnu", target_pointer_width = "64"))]
 #[test]
 fn all_threads_of_a_server_share_one_heap() {
-    // A heap of a thread's own is a part of 64 MiB of addresses, of which most is set aside for later: `---p`.
+    // A separate heap of a thread reserves 64 MiB of addresses, most of them not accessible yet: `---p`.
     let set_aside = |line: &str| {
         let (range, rest) = line.split_once(' ')?;
         let (from, to) = range.split_once('-')?;
@@ -76,7 +76,7 @@ fn all_threads_of_a_server_share_one_heap() {
         )
     };
     let (running, address, _) = start(lmcp(&["serve", "--http", "127.0.0.1:0"]));
-    // Threads for the disk and for processes.
+    // These calls use threads for the disk and for processes.
     call(&address, "", "shell", &json!({ "command": "true" }));
     call(&address, "", "list_dir", &json!({ "path": "/" }));
     let maps = fs::read_to_string(format!("/proc/{}/maps", running.0.id())).unwrap();
@@ -97,7 +97,7 @@ fn commands_do_not_ignore_the_signals_that_a_script_made_the_server_ignore() {
         .stderr(Stdio::piped());
     let (_running, address, _) = start(command);
     for name in ["SIGINT", "SIGQUIT", "SIGHUP"] {
-        // No shell: bash ignores SIGQUIT whoever starts it.
+        // The command runs without a shell, because bash always ignores SIGQUIT.
         let raise =
             format!("import signal; signal.raise_signal(signal.{name}); print('still here')");
         let line = format!("exec python3 -c \"{raise}\"");
@@ -111,7 +111,7 @@ fn commands_do_not_ignore_the_signals_that_a_script_made_the_server_ignore() {
     }
 }
 
-/// How many processes have this in their environment.
+/// Returns how many processes have this variable in their environment.
 fn processes_with(variable: &str) -> usize {
     let variable = format!("{variable}\0").into_bytes();
     let all = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -147,7 +147,7 @@ fn folders_of_path_that_commands_cannot_read_are_named_at_the_start() {
     let path = format!("{}:/usr/bin:/bin", chain.display());
     let mut command = lmcp(&["serve", "--stdio", "--root", root.to_str().unwrap()]);
     command.env("PATH", &path);
-    // Standard input ends at once, and so does the server.
+    // Standard input ends at once, and the server ends with it.
     let (_, words) = said(&command.stdin(Stdio::null()).output().unwrap());
     let wanted = format!(
         "commands cannot run what is in {}; --also-read lets them",
@@ -202,7 +202,7 @@ fn fetch_goes_through_the_proxy_that_the_environment_names() {
     }
     command.env("HTTPS_PROXY", proxy);
     let (_running, address, _) = start(command);
-    // Nobody goes there: the proxy hangs up.
+    // No connection is made: the proxy closes it.
     let params = json!({ "name": "fetch", "arguments": { "url": "https://93.184.215.14/" } });
     let message = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
     let (_, answer) = post(&address, "", &message);
@@ -233,7 +233,7 @@ fn as_many_changes_are_kept_as_the_operator_says() {
         }
         let listed = call(&address, "", "file_history", &json!({}));
         assert_eq!(listed["changes"].as_array().unwrap().len(), kept);
-        // More than a fourth of a megabyte is not kept, where that is the bound.
+        // More than a fourth of a megabyte is not kept, if that is the limit.
         let arguments = json!({ "path": path, "content": "x".repeat(300_000) });
         call(&address, "", "write_file", &arguments);
         let listed = call(&address, "", "file_history", &json!({}));

@@ -1,4 +1,4 @@
-//! A confined command gets nothing from a wider server over HTTP without a token (D2).
+//! A confined command cannot call a wider server over HTTP without a token (D2).
 
 use std::{
     fs,
@@ -20,7 +20,7 @@ fn folder() -> TempDir {
     tempfile::tempdir().expect("tests may write here")
 }
 
-/// A server that runs commands confined to this folder; everywhere if there is none.
+/// Returns a server that runs commands confined to this folder, or not confined if there is none.
 fn runner(root: Option<&Path>) -> Command {
     let mut command = lmcp(&["serve", "--stdio"]);
     if let Some(root) = root {
@@ -29,7 +29,7 @@ fn runner(root: Option<&Path>) -> Command {
     command
 }
 
-/// A line for a shell that prints what is answered to a request.
+/// Returns a shell line that prints the answer to a request.
 fn request(address: &str) -> String {
     let (host, port) = address.rsplit_once(':').expect("it has a port");
     let host = host.trim_matches(['[', ']']);
@@ -89,12 +89,12 @@ struct Sleeping {
 }
 
 impl Sleeping {
-    /// Starts it, and waits until it runs.
+    /// Starts the command, and waits until it runs.
     fn start(root: &Path) -> Self {
         let (runs, may_end) = (root.join("runs"), root.join("may-end"));
         let made = Command::new("mkfifo").arg(&may_end).status();
         assert!(made.expect("there is mkfifo").success());
-        // It waits without starting processes that come and go.
+        // The command waits without starting other processes.
         let line = format!("touch {}; exec cat {}", runs.display(), may_end.display());
         let server = runner(Some(root));
         let command = thread::spawn(move || shell_on_stdio(server, &line));
@@ -115,7 +115,7 @@ fn a_token_is_shown_to_the_own_server_while_a_confined_command_runs() {
     let root = folder();
     let token = file("confined-token", "hush-hush", 0o600);
     let token = token.to_str().expect("a plain path");
-    // A server with a token does not show its files, not even to its own user.
+    // A server with a token hides its open files, even from its own user.
     let (_server, address, _) = start(lmcp(&[
         "serve",
         "--demo",
@@ -142,7 +142,7 @@ fn others_are_served_while_a_confined_command_runs() {
     assert_eq!(answers, [405; 10]);
 }
 
-/// Sends a request and hides the connection at once: on its way from one socket to another, no process has it open.
+/// Sends a request and hides the connection at once: while it is sent from one socket to another, no process has it open.
 const HIDE: &str = "
 import array, socket, sys, time
 for _ in range(20):
@@ -174,7 +174,7 @@ fn a_confined_command_that_hides_its_connection_gets_nothing_either() {
     assert!(said.starts_with(&"403\n".repeat(20)), "{said}");
 }
 
-/// Keeps what it is handed, and says that it has it.
+/// Keeps the socket that it is given, and confirms that.
 const KEEP: &str = "
 import socket, sys
 listener = socket.socket(socket.AF_UNIX)
@@ -188,8 +188,8 @@ while True:
     client.sendall(b'x')
 ";
 
-/// Hands a socket to somebody outside, and uses it as well, from where its files are not those of the first thread, are
-/// left over from it, or are not shown.
+/// Passes a socket to a process outside, and also uses it in places where its open files differ from those of the first
+/// thread, are left over from it, or are not shown.
 const HIDE_FILES: &str = "
 import ctypes, os, platform, socket, sys, threading, time
 mode, helper, port = sys.argv[1], sys.argv[2], int(sys.argv[3])
@@ -253,7 +253,7 @@ fn a_confined_command_that_hides_its_files_gets_nothing_either() {
     assert!(said.starts_with("405\n"), "{said}");
 }
 
-/// Listens, says where, and keeps what it is sent until it may end.
+/// Listens, prints its address, and keeps everything that it receives until it may end.
 const LISTEN: &str = "
 import os, socket, sys, threading
 root = sys.argv[1]
@@ -274,7 +274,7 @@ while not os.path.exists(root + '/may-end'):
     threading.Event().wait(0.05)
 ";
 
-/// What a proxy with a token says to a client, given the server's address.
+/// Returns the answers of a proxy with a token, for the server at this address.
 fn say_token_to(address: &str, token: &Path) -> String {
     let url = format!("http://{address}/mcp");
     let mut proxy = lmcp(&["proxy", &url, "--token-file"]);

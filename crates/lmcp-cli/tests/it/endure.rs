@@ -1,4 +1,4 @@
-//! The binary under what people do to a port: many connections, junk, a restart. Over plain sockets, because a client
+//! The binary under heavy use of its port: many connections, junk, a restart. The tests use plain sockets, because a client
 //! library would not do any of it.
 
 use std::{
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Running, lmcp};
 
-// L13
+// Defect L13.
 #[test]
 fn more_idle_connections_than_it_takes_do_not_stop_it() {
     let most = allow_open_files(1300);
@@ -23,13 +23,13 @@ fn more_idle_connections_than_it_takes_do_not_stop_it() {
         let mut first = server.connect();
         assert_eq!(post(&mut first, &server, None, &ping(1)).status, 200);
         let idle: Vec<_> = (0..1100).map(|_| server.connect()).collect();
-        // Whoever was there goes on; who comes now is served or told that there is no room.
+        // Open connections still work; a new one is served or told that there is no room.
         assert_eq!(post(&mut first, &server, None, &ping(2)).status, 200);
         let newcomer = post(&mut server.connect(), &server, None, &ping(3)).status;
         let room = !options.is_empty();
         assert!(newcomer == 200 || newcomer == 503 && !room, "{newcomer}");
         drop(idle);
-        // The places are free as soon as the server has noticed.
+        // The places are free after the server has noticed.
         while post(&mut server.connect(), &server, None, &ping(4)).status != 200 {}
     }
 }
@@ -51,13 +51,13 @@ fn a_log_that_nobody_reads_holds_up_no_answer() {
     let opening =
         json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client });
     ask(json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": opening }));
-    // The log has a line for each call: several times as much as a pipe takes.
+    // The log has a line for each call: several times as many bytes as a pipe takes.
     let params = json!({ "name": "echo", "arguments": { "text": "x" } });
     let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
     for _ in 0..3000 {
         ask(call.clone());
     }
-    // Once somebody reads, the log goes on, and says what is missing.
+    // After somebody reads, the log continues, and says how many lines are missing.
     let mut line = String::new();
     while !line.contains("lines of the log are left out here") {
         ask(call.clone());
@@ -66,7 +66,7 @@ fn a_log_that_nobody_reads_holds_up_no_answer() {
     }
 }
 
-// L15
+// Defect L15.
 #[test]
 fn junk_behind_an_open_stream_is_not_kept() {
     let server = Server::start("junk", &[]);
@@ -87,7 +87,7 @@ fn junk_behind_an_open_stream_is_not_kept() {
     stream.set_nonblocking(true).unwrap();
     let junk = vec![b'x'; 64 << 10];
     let (mut written, mut stuck) = (0, 0);
-    // Every request on the other connection gives the server a turn to take more of it.
+    // Each request on the other connection gives the server a turn to read more of the junk.
     while written < 6 << 20 && stuck < 100 {
         match stream.write(&junk) {
             Ok(more) => (written, stuck) = (written + more, 0),
@@ -95,7 +95,7 @@ fn junk_behind_an_open_stream_is_not_kept() {
                 stuck += 1;
                 post(&mut other, &server, Some(&session), &ping(stuck));
             }
-            // It hung up, which is fine.
+            // The server closed the connection, which is fine.
             Err(_) => break,
         }
     }
@@ -110,8 +110,8 @@ fn junk_behind_an_open_stream_is_not_kept() {
     );
 }
 
-/// A call that was cancelled has nothing that anybody could come back for.
-// L22
+/// A cancelled call leaves no stream that a client could resume.
+// Defect L22.
 #[test]
 fn cancelled_calls_leave_nothing() {
     let server = Server::start("cancelled", &[]);
@@ -124,7 +124,7 @@ fn cancelled_calls_leave_nothing() {
                 json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params });
             send(&mut calling, &server, Some(&session), &call);
             calling.set_nonblocking(true).unwrap();
-            // It may come before the call; once that is there it ends it.
+            // The cancellation may arrive before the call; after the call has arrived, it ends the call.
             while calling.peek(&mut [0]).is_err() {
                 let params = json!({ "requestId": id });
                 let cancel = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params });
@@ -154,7 +154,7 @@ fn a_restart_strands_no_client() {
     let answer = post(&mut second.connect(), &second, Some(&session), &ping(1));
     assert_eq!((answer.status, &answer.json["result"]), (200, &json!({})));
     drop(second);
-    // Without the key it is a stranger, and is told the word for that.
+    // Without the key, the server does not know the session, and says so.
     std::fs::remove_dir_all(&state).unwrap();
     let third = Server::again(state, &[]);
     assert_eq!(
@@ -163,7 +163,7 @@ fn a_restart_strands_no_client() {
     );
 }
 
-// L3
+// Defect L3.
 #[test]
 fn by_default_only_this_machine_reaches_it() {
     let server = Server::start("local", &[]);
@@ -221,7 +221,7 @@ impl Server {
             .to_owned()
     }
 
-    /// Resident memory, in kB.
+    /// Returns the resident memory, in kB.
     fn resident(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()));
         let status = status.expect("the process lives");
@@ -270,7 +270,7 @@ fn send(stream: &mut TcpStream, server: &Server, session: Option<&str>, message:
         server.address,
         body.len(),
     );
-    // One that is refused for being there may have hung up already; its answer is there all the same.
+    // The server may already have closed a refused connection; its answer can still be read.
     let _ = stream.write_all(request.as_bytes());
 }
 
@@ -292,7 +292,7 @@ fn receive(stream: &mut TcpStream) -> Answer {
     }
 }
 
-/// The status, and all lines before the body.
+/// Returns the status, and all lines before the body.
 fn read_head(stream: &mut TcpStream) -> (u16, String) {
     let mut head = Vec::new();
     let mut byte = [0];
@@ -304,7 +304,7 @@ fn read_head(stream: &mut TcpStream) -> (u16, String) {
     (status.unwrap_or_default(), head)
 }
 
-/// Lets this process have so many open files, where the system allows it; how many it may have.
+/// Allows this process this many open files, if the system permits it. Returns the limit.
 fn allow_open_files(wanted: u64) -> u64 {
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_none_or(|current| current >= wanted) {

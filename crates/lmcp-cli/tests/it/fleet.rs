@@ -1,4 +1,4 @@
-//! The hosts of `lmcp hub`: real servers over HTTP, a real sshd, one host that is dead.
+//! The hosts of `lmcp hub`: real servers over HTTP, a real sshd, and one host that is dead.
 
 mod apart;
 mod copy;
@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use crate::support::{Running, folder, lmcp, start, tool_names};
 use sshd::Sshd;
 
-/// A folder with everything that a test needs.
+/// A folder with all files of a test.
 struct Place(PathBuf);
 
 impl Place {
@@ -37,7 +37,7 @@ impl Place {
         self.0.join(name).display().to_string()
     }
 
-    /// A file for its owner alone, whole at once.
+    /// Writes a file for its owner alone, in one step.
     fn write(&self, name: &str, text: &str, mode: u32) -> PathBuf {
         let (path, draft) = (self.0.join(name), self.0.join("draft"));
         fs::write(&draft, text).expect("tests may write here");
@@ -46,7 +46,7 @@ impl Place {
         path
     }
 
-    /// A host behind HTTP with a token of its own, and where it listens. Its jobs are kept in this folder.
+    /// Starts a host behind HTTP with a token of its own, and returns its address. Its jobs are kept in this folder.
     fn host(&self, name: &str, state: &str, address: &str) -> (Running, String) {
         let token = self.write(&format!("{name}.token"), &format!("token-of-{name}"), 0o600);
         let mut command = lmcp(&["serve", "--http", address, "--token-file"]);
@@ -55,7 +55,7 @@ impl Place {
         (running, address)
     }
 
-    /// What `lmcp` is called on a host behind ssh: it keeps its jobs in this folder.
+    /// Returns the path of `lmcp` on a host behind ssh: this one keeps its jobs in this folder.
     fn far_program(&self, state: &str) -> String {
         let program = env!("CARGO_BIN_EXE_lmcp");
         let script = format!(
@@ -73,7 +73,7 @@ impl Place {
     }
 }
 
-/// A hub that runs.
+/// A running hub.
 struct Hub {
     running: Running,
     address: String,
@@ -96,7 +96,7 @@ impl Hub {
         command
     }
 
-    /// The whole result of a call.
+    /// Returns the whole result of a call.
     fn call(&self, tool: &str, arguments: &Value) -> Value {
         json_of(
             &self
@@ -112,13 +112,13 @@ impl Hub {
         result["structuredContent"].clone()
     }
 
-    /// A job on the host `far` that lasts.
+    /// Starts a long job on the host `far`.
     fn start_job(&self) -> Value {
         let arguments = json!({ "host": "far", "command": "sleep 1000", "host_wait": 60 });
         self.structured("remote_shell_bg", &arguments)
     }
 
-    /// That job still runs, and is the first that the host lists. It is stopped then.
+    /// Checks that this job still runs and is the first in the host's list, and stops it.
     fn expect_running(&self, job: &Value) {
         let jobs = self.structured("remote_jobs", &json!({ "host": "far", "host_wait": 60 }));
         assert_eq!(jobs["jobs"][0]["id"], job["id"], "{jobs}");
@@ -127,14 +127,14 @@ impl Hub {
         self.structured("remote_job_stop", &stop);
     }
 
-    /// How a host is, once it was looked at now.
+    /// Checks a host now, and returns its state.
     fn look(&self, host: &str) -> Value {
         let all = self.structured("remote_list_hosts", &json!({ "host": host, "force": true }));
         all["hosts"][0].clone()
     }
 }
 
-/// A named token of the hub, with what limits it.
+/// Returns a named token of the hub, with its limits.
 fn token(name: &str, rights: &str) -> String {
     format!("[[token]]\nname = '{name}'\nsecret = 'token-of-{name}'\n{rights}")
 }
@@ -249,7 +249,7 @@ fn several_hosts_answer_at_once_and_a_dead_one_holds_up_nobody() {
     );
     let words = hosts[1]["error"]["message"].as_str().expect("it is text");
     assert!(words.contains("read-only"), "{words}");
-    // Both hosts have their line in the log.
+    // The log has a line for each of the two hosts.
     let log = read(&place.0.join("hub.log"));
     assert!(log.contains("remote_shell on two via no way: "), "{log}");
     // A call of the dead host alone fails with the reason, and a call of a misspelt host names the host that was meant.
@@ -375,7 +375,7 @@ fn a_token_reaches_the_hosts_and_tools_that_it_is_for() {
         let text = refused["content"][0]["text"].as_str().expect("it is text");
         assert!(text.contains(words), "{text}");
     }
-    // Descriptions name no host, for they are the same for everybody.
+    // Descriptions name no host, because all callers see the same descriptions.
     let at = format!("http://{}/mcp", hub.address);
     let mut command = lmcp(&["tools", "--json", "--at", &at]);
     let described = command.env("LMCP_TOKEN", "token-of-ann").output();

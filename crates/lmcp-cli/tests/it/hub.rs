@@ -1,4 +1,4 @@
-//! `lmcp hub`: real servers behind it, some of which are dead or hang.
+//! `lmcp hub` with real servers, some of which are dead or hang.
 
 mod callers;
 mod groups;
@@ -30,7 +30,7 @@ impl Place {
 
     fn write(&self, name: &str, text: &str) -> PathBuf {
         let path = self.0.join(name);
-        // Whole at once: somebody may look at it meanwhile.
+        // The file is written in one step, because a hub may read it meanwhile.
         let draft = self.0.join("draft");
         fs::write(&draft, text).expect("tests may write here");
         fs::rename(&draft, &path).expect("tests may write here");
@@ -50,13 +50,13 @@ impl Place {
     }
 }
 
-/// A table of a server that is this binary, with the demo tools.
+/// Returns the table of a server that is this binary, with the demo tools.
 fn demo(name: &str) -> String {
     let program = env!("CARGO_BIN_EXE_lmcp");
     format!("[servers.{name}]\ncommand = '{program}'\nargs = ['serve', '--demo', '--stdio']\n")
 }
 
-/// The same, where every start leaves a line in a file, and fails while another file is there.
+/// Does the same for a server that adds a line to a file at each start, and fails while another file exists.
 fn counted(name: &str, place: &Path) -> String {
     let program = env!("CARGO_BIN_EXE_lmcp");
     let script = format!(
@@ -102,7 +102,7 @@ start_timeout = 0.5
 fn a_call_from_a_shell_waits_for_a_server_that_is_still_starting_and_tells_why_one_failed() {
     let place = Place::new("hub-call-starting");
     let (program, go) = (env!("CARGO_BIN_EXE_lmcp"), place.0.join("go"));
-    // It is there once somebody writes into the pipe.
+    // The server starts after somebody writes into the pipe.
     let made = Command::new("mkfifo").arg(&go).status();
     assert!(made.expect("there is mkfifo").success());
     let script = format!(
@@ -116,7 +116,7 @@ fn a_call_from_a_shell_waits_for_a_server_that_is_still_starting_and_tells_why_o
     assert_eq!(dead.status.code(), Some(1));
     let said = String::from_utf8_lossy(&dead.stderr).into_owned();
     assert!(said.contains("no such database"), "{said}");
-    // The first list of the hub has been answered without it.
+    // The hub's first list was answered without this server.
     assert_eq!(status(&address, "slow")["state"], "starting");
     let mut call = lmcp(&["call", "slow__echo", "text=5", "--json", "--at"]);
     let call = call.arg(format!("http://{address}/mcp")).spawn();
@@ -169,7 +169,7 @@ fn what_servers_offer_is_kept_and_a_dead_one_says_why() {
         || fs::read_to_string(place.0.join("starts")).map_or(0, |text| text.lines().count());
     let (running, address) = place.http(&config);
     assert_eq!(tool_names(&address).len(), 4);
-    // It is written down behind the answer, and this hub is killed.
+    // The listing is saved after the answer. Then this hub is killed.
     while !place.0.join("state/hub/db.json").exists() {
         std::thread::yield_now();
     }
@@ -177,7 +177,7 @@ fn what_servers_offer_is_kept_and_a_dead_one_says_why() {
     assert_eq!(starts(), 1);
     place.write("broken", "");
     let (_running, address) = place.http(&config);
-    // Nothing is started to tell what was known before.
+    // No server is started for the kept listing.
     assert_eq!(tool_names(&address).len(), 4);
     assert_eq!(starts(), 1);
     let failed = with_client(&address, &["call", "db__echo", "text=x"]);
@@ -187,7 +187,7 @@ fn what_servers_offer_is_kept_and_a_dead_one_says_why() {
     }
     assert_eq!(failed.status.code(), Some(3), "{words}");
     fs::remove_file(place.0.join("broken")).expect("it is there");
-    // It is tried again by itself once the pause is over.
+    // The hub tries the server again by itself after the pause.
     loop {
         let again = with_client(&address, &["call", "db__echo", "text=x"]);
         if again.status.success() {
@@ -197,7 +197,7 @@ fn what_servers_offer_is_kept_and_a_dead_one_says_why() {
     assert_eq!(status(&address, "db")["state"], "ready");
 }
 
-/// The number of the process behind a server that leaves lines in a file.
+/// Returns the number of the process behind a server that writes its number to a file.
 fn last_pid(place: &Place) -> String {
     let pids = fs::read_to_string(place.0.join("pids")).expect("it was started");
     pids.lines().last().expect("it was started").to_owned()
@@ -219,7 +219,7 @@ fn a_server_that_is_killed_is_there_again_and_that_is_counted() {
         let pid = last_pid(&place);
         let killed = Command::new("kill").args(["-9", &pid]).status();
         assert!(killed.is_ok_and(|status| status.success()));
-        // A call that the server had begun may get an error, and can be made again.
+        // A call that the server had begun may get an error, and can be repeated.
         while last_pid(&place) == pid {
             with_client(&address, &["call", "db__echo", "text=x"]);
         }
@@ -253,7 +253,7 @@ fn sessions_have_servers_of_their_own_where_the_file_says_so() {
     );
 }
 
-/// Reads lines of what a hub says until one has this in it.
+/// Reads lines of a hub's log until one contains these words.
 fn until(lines: &mut impl BufRead, words: &str) -> String {
     let mut line = String::new();
     while lines.read_line(&mut line).is_ok_and(|read| read > 0) {
@@ -302,7 +302,7 @@ fn a_change_of_the_file_touches_only_what_changed() {
     );
 }
 
-/// A hub on stdio and a client of a revision with sessions.
+/// A hub on stdio, and a client of a revision with sessions.
 struct Session {
     input: ChildStdin,
     output: BufReader<ChildStdout>,
@@ -335,7 +335,7 @@ impl Session {
         serde_json::from_str(&line).unwrap_or_else(|err| panic!("{err}: {line}"))
     }
 
-    /// Asks, answers what is asked back, and returns the response.
+    /// Sends a request, answers the questions that come, and returns the response.
     fn ask(&mut self, method: &str, params: &Value) -> Value {
         self.send(&json!({ "jsonrpc": "2.0", "id": method, "method": method, "params": params }));
         loop {

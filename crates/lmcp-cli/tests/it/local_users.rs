@@ -1,4 +1,4 @@
-//! Without a token, HTTP serves the user of the server and root, and nobody else (D15).
+//! Without a token, HTTP serves only the user of the server and root (D15).
 
 use std::{
     io::{Read as _, Write as _},
@@ -10,10 +10,10 @@ use rustix::process::geteuid;
 
 use crate::support::{ask, can_unshare, get, lmcp, start, tool_names, unshared};
 
-/// Somebody who is neither root nor us.
+/// A user that is neither root nor this user.
 const NOBODY: u32 = 65_534;
 
-/// The answer to a request that a process of another user sends. Bash can do that without another program.
+/// Returns the answer to a request from a process of another user. Bash can send it without another program.
 fn ask_as_nobody(address: &str) -> String {
     let (host, port) = address.rsplit_once(':').expect("it has a port");
     let host = host.trim_matches(['[', ']']);
@@ -94,7 +94,7 @@ fn a_server_that_cannot_tell_its_user_from_others_serves_nobody_without_a_token(
         let head = format!("{head}authorization: Bearer s3cret-s3cret-s3cret\r\n");
         assert_eq!(ask(&address, &head, "").0, 405, "a token needs no user");
     }
-    // A namespace in which the user has a number knows its user, and nobody else.
+    // In a namespace in which the user has a number, the server knows this user, and no other.
     let options = ["--map-user=5555"];
     let (_server, address, _) = start(unshared(
         &options,

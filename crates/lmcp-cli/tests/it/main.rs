@@ -1,4 +1,4 @@
-//! The binary as people meet it: what it says, how it ends.
+//! The binary as people see it: its messages, and its exit.
 
 mod bridge;
 mod calling;
@@ -48,7 +48,7 @@ fn stdio() -> Child {
         .expect("the binary was built for this test")
 }
 
-/// A call of `echo` with a text of this size, as a line.
+/// Returns a call of `echo` with a text of this size, as a line.
 fn echo(id: usize, size: usize) -> Vec<u8> {
     let call = lmcp_testkit::call(id, "echo", &json!({ "text": "x".repeat(size) }));
     format!("{call}\n").into_bytes()

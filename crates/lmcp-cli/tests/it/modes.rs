@@ -1,7 +1,7 @@
 //! Confined commands that change the modes of files of their server, which belong to the same user; and access lists, which
-//! an older server let them set.
+//! an older server allowed them to set.
 //!
-//! Root is not stopped by modes. So where the tests run as root, the server runs as another user.
+//! Modes do not stop root. So if the tests run as root, the server runs as another user.
 
 use std::{
     fs,
@@ -23,10 +23,10 @@ use crate::{
     support::{program_in, said},
 };
 
-/// A user that nobody is.
+/// A user number that nobody has.
 const USER: u32 = 64_994;
 
-/// A server on stdio that is no root, with one root for commands.
+/// A server on stdio that does not run as root, with one root for commands.
 struct Server {
     folder: tempfile::TempDir,
     child: Child,
@@ -34,7 +34,7 @@ struct Server {
     output: BufReader<ChildStdout>,
 }
 
-/// A folder with the program and a folder `root`, of somebody who is no root.
+/// Makes a folder with the program and a folder `root`, which belongs to a user other than root.
 fn place() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("tests may write here");
     program_in(folder.path());
@@ -47,7 +47,7 @@ fn place() -> tempfile::TempDir {
     folder
 }
 
-/// The program in this folder, run by whom that belongs to.
+/// Returns the program in this folder, run as the owner of the folder.
 fn program(folder: &Path) -> Command {
     let mut command = Command::new(folder.join("lmcp"));
     if rustix::process::geteuid().is_root() {
@@ -89,7 +89,7 @@ impl Server {
         self.folder.path().join("state/jobs")
     }
 
-    /// Calls a tool that succeeds.
+    /// Calls a tool, and expects success.
     fn call(&mut self, tool: &str, arguments: &Value) -> Value {
         let call = modern(
             1,
@@ -177,11 +177,11 @@ fn a_socket_whose_mode_was_changed_is_reached_by_the_proxy() {
     assert_eq!(mode(&socket), Some(0o600));
 }
 
-/// An access list that lets nobody do anything, as the kernel writes it.
+/// An access list that allows nobody anything, as the kernel stores it.
 const NO_LEAVE: &[u8] = b"\x02\0\0\0\
     \x01\0\0\0\xff\xff\xff\xff\x04\0\0\0\xff\xff\xff\xff\x20\0\0\0\xff\xff\xff\xff";
 
-/// Makes everything that is made in this folder useless to its owner.
+/// Makes all new files in this folder unusable for their owner.
 #[expect(clippy::print_stderr, reason = "says what was not tested")]
 fn spoil(folder: &Path) -> bool {
     let flags = rustix::fs::XattrFlags::empty();
@@ -237,8 +237,8 @@ fn a_default_access_list_stops_no_command() {
     assert_eq!(output["output"], "0\n", "{output}");
 }
 
-/// Lists tools through a proxy that a script starts below an identity without the leave to run commands. The script finds
-/// the program as `$LMCP` and the identity as `$FILE`, in `$FOLDER`, in `$ABOVE`.
+/// Lists tools through a proxy that a script starts below an identity without the right to run commands. The script gets the
+/// program as `$LMCP`, the identity as `$FILE`, its folder as `$FOLDER`, and the folder above as `$ABOVE`.
 fn below_an_identity(folder: &Path, script: &str) -> Output {
     let script = format!(
         r#"FILE="$LMCP_IDENTITY_FILE"; FOLDER="$(dirname "$FILE")"; ABOVE="$(dirname "$FOLDER")"; {script}"#
@@ -262,7 +262,7 @@ fn an_identity_whose_modes_were_changed_is_used_as_it_was() {
             assert!(tools.contains(&"whoami".to_owned()), "{mode} {what}");
             assert!(!tools.contains(&"shell".to_owned()), "{mode} {what}");
             let modes = fs::read_to_string(folder.path().join("modes")).expect("it was written");
-            // A folder that others can only look into keeps nobody from using the identity.
+            // A folder that others can only list does not prevent the use of the identity.
             let are_right = matches!(modes.lines().next(), Some("600"))
                 && modes
                     .lines()

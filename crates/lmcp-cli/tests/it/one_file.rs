@@ -1,5 +1,5 @@
-//! Two servers and two other programs change the same file at once, and are killed again and again. Every change that one
-//! of them reported must be in the file, and no line of it may be torn.
+//! Two servers and two other programs change the same file at once, and are killed again and again. Every change that one of
+//! them reported must be in the file, and no line may be torn.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Running, lmcp};
 
-/// Changes of all four together. 10,000 are a heavy run, which CONTRIBUTING.md names.
+/// Returns the number of changes of all four together. 10,000 are a heavy run, which CONTRIBUTING.md names.
 fn changes() -> usize {
     let wanted = std::env::var("LMCP_TEST_CHANGES").ok();
     wanted.map_or(1000, |number| number.parse().unwrap())
@@ -53,8 +53,8 @@ fn nothing_reported_is_missing_whoever_else_writes_and_is_killed() {
     assert_eq!(appended, expected);
 }
 
-/// Changes the file through a server: a counter mostly, and every fourth time a line at the end. Every so often the
-/// server is killed while it is at it; then its last change is made or not, as the file tells, and was not reported.
+/// Changes the file through a server: usually a counter, and every fourth time a line at the end. From time to time the
+/// server is killed during a change; then the file shows whether the change was made, and the change was not reported.
 fn ours(path: &Path, name: &str, each: usize) -> Vec<String> {
     let mut server = Server::start();
     let (mut count, mut lines) = (0, Vec::new());
@@ -90,7 +90,7 @@ fn ours(path: &Path, name: &str, each: usize) -> Vec<String> {
         };
         server.send(tool, &arguments);
         if turn % 20 < 2 {
-            // Somewhere on its way.
+            // Waits for a varying time during the change.
             for _ in 0..turn * 7919 % 4000 {
                 thread::yield_now();
             }
@@ -113,7 +113,7 @@ fn ours(path: &Path, name: &str, each: usize) -> Vec<String> {
     lines
 }
 
-/// Lets another program change the file, which is killed every so often.
+/// Lets another program change the file, and kills it from time to time.
 fn theirs(path: &Path, kind: &str, each: usize) {
     let mut next = 1;
     while next <= each {
@@ -124,7 +124,7 @@ fn theirs(path: &Path, kind: &str, each: usize) {
         let mut child = Running(command.stdout(Stdio::piped()).spawn().unwrap());
         let mut told = BufReader::new(child.0.stdout.take().unwrap()).lines();
         let some = told.by_ref().take(60).count();
-        // Killed, if it is not at its end; what it told before counts.
+        // The program is killed, unless it has ended; its earlier reports count.
         child.0.kill().unwrap();
         child.0.wait().unwrap();
         let some = some + told.count();
@@ -139,12 +139,12 @@ fn theirs(path: &Path, kind: &str, each: usize) {
             kind == "append" || made(next) || made(next - 1),
             "{kind} {next} in {content}"
         );
-        // A program that was killed may have made one change more than it reported.
+        // A killed program may have made one change more than it reported.
         next += usize::from(made(next));
     }
 }
 
-/// A server of ours. Killed when it is dropped.
+/// A server of ours, which is killed when it is dropped.
 struct Server {
     child: Running,
     input: ChildStdin,

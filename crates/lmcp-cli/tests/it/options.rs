@@ -1,4 +1,4 @@
-//! What can be said, where it can be said, and what is refused.
+//! The options, the places where they can be set, and the values that are refused.
 
 use serde_json::json;
 
@@ -148,7 +148,7 @@ fn a_misspelt_variable_stops_the_start() {
             "{said}"
         );
     }
-    // Those of other programs of the family are left to them.
+    // Variables of other programs of the family are ignored.
     let mut command = lmcp(&["serve", "--demo", "--stdio"]);
     for name in ["LMCP_HUB_LOG", "LMCP_TOOLS_DIR", "LMCP_IDENTITY_FILE"] {
         command.env(name, "/nowhere");
@@ -256,7 +256,7 @@ fn the_help_fits_a_terminal() {
     }
 }
 
-/// What the server is called.
+/// Returns the name of the server.
 fn name(address: &str) -> String {
     let params = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "x", "version": "1" } });
     let open = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params });
@@ -265,7 +265,7 @@ fn name(address: &str) -> String {
     name.expect("a server has a name").to_owned()
 }
 
-/// docs/configuration.md is the page that people look into.
+/// docs/configuration.md is the reference for users.
 #[test]
 fn every_option_and_variable_is_documented() {
     let page = include_str!("../../../../docs/configuration.md");

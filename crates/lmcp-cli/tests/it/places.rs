@@ -1,4 +1,4 @@
-//! Places that other users can write: nothing there is trusted, and nobody there can hold us up (D14, D16).
+//! Places that other users can write: no file there is trusted, and other users cannot delay us there (D14, D16).
 
 use std::{
     fs::{self, File, Permissions},
@@ -19,11 +19,11 @@ use crate::{
     support::{can_unshare, lmcp, program_in, refusal, said, start, unshared},
 };
 
-/// Two users that nobody is: one who serves, one who is in the way.
+/// Two user numbers that nobody has: one runs the server, the other one disturbs it.
 const USER: u32 = 64_999;
 const OTHER: u32 = 64_998;
 
-/// Only root can become somebody else.
+/// Returns whether the tests run as root, because only root can become another user.
 #[expect(clippy::print_stderr, reason = "says what was not tested")]
 fn is_root() -> bool {
     let is_root = geteuid().is_root();
@@ -115,6 +115,36 @@ fn a_token_and_an_identity_behind_a_link_of_another_user_are_refused() {
 }
 
 #[test]
+fn a_config_with_headers_that_others_could_read_is_refused() {
+    let own = folder(0o700);
+    let config = own.path().join("hub.toml");
+    let toml =
+        "[servers.a]\nurl = 'http://127.0.0.1:9/mcp'\nheaders = { Authorization = 'VALUE' }\n";
+    let json = r#"{ "mcpServers": { "a": { "url": "http://127.0.0.1:9/mcp", "headers": { "Authorization": "VALUE" } } } }"#;
+    let hub = |text: &str, mode: u32| {
+        fs::write(&config, text).unwrap();
+        fs::set_permissions(&config, Permissions::from_mode(mode)).unwrap();
+        let mut hub = lmcp(&["hub", "--http", "0", "--state-dir", "none", "--config"]);
+        hub.arg(&config);
+        hub
+    };
+    for text in [toml, json] {
+        for value in ["Bearer hush", "${TOKEN:-hush}"] {
+            let text = text.replace("VALUE", value);
+            let words = refusal(hub(&text, 0o644));
+            assert!(
+                words.contains("headers") && words.contains("chmod 600"),
+                "{words}"
+            );
+            assert!(!words.contains("hush"), "{words}");
+            drop(start(hub(&text, 0o600)));
+        }
+        // The secret of such a header is not in the file.
+        drop(start(hub(&text.replace("VALUE", "Bearer ${TOKEN}"), 0o644)));
+    }
+}
+
+#[test]
 fn a_config_that_others_could_have_written_is_refused() {
     let own = folder(0o700);
     let config = own.path().join("lmcp.toml");
@@ -133,14 +163,14 @@ fn a_config_that_others_could_have_written_is_refused() {
     refused(0o666, "others can write it, its mode is 0666");
     refused(0o622, "others can write it, its mode is 0622");
     drop(start(serve(0o644)));
-    // Whoever can write the folder can put another file there.
+    // A user who can write the folder can replace the file.
     fs::set_permissions(&own, Permissions::from_mode(0o777)).unwrap();
     refused(0o644, "others can write the folder of `lmcp.toml`");
     fs::set_permissions(&own, Permissions::from_mode(0o700)).unwrap();
     if !is_root() {
         return;
     }
-    // A group with the user's own number is the user alone.
+    // A group with the user's own number contains only that user.
     drop(start(serve(0o664)));
     chown(&config, None, Some(OTHER)).unwrap();
     refused(0o664, "others can write it, its mode is 0664");
@@ -154,7 +184,7 @@ fn a_config_that_others_could_have_written_is_refused() {
 #[test]
 fn a_lock_of_somebody_else_does_not_hold_up_the_start() {
     let shared = folder(0o1777);
-    // On the folder, where whoever can read it can have one.
+    // The lock is on the folder, where every user who can read it can take one.
     let held = File::open(shared.path()).unwrap();
     flock(&held, FlockOperation::LockExclusive).unwrap();
     let mut serve = lmcp(&["serve", "--demo", "--unix"]);

@@ -1,4 +1,4 @@
-//! `lmcp run` with programs that are called like the real ones and say how they were started.
+//! `lmcp run` with programs that have the names of the real agents and report how they were started.
 
 use std::{
     collections::BTreeMap,
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::support::{folder, lmcp, said};
 
-/// Says its words, some variables and what it reads, as JSON; ends with 7.
+/// Prints its arguments, some variables and the files that it reads, as JSON; ends with code 7.
 const PROGRAM: &str = r#"#!/usr/bin/env python3
 import json, os, pathlib, stat, sys
 paths = [word.split("=", 1)[-1] for word in sys.argv[1:] if word.endswith(("mcp.json", "mcp.toml"))]
@@ -35,7 +35,7 @@ json.dump({"argv": sys.argv[1:], "env": dict(os.environ), "files": files, "links
 sys.exit(7)
 "#;
 
-/// A home, a folder for scratch and a program.
+/// A home, a folder for scratch files, and a program.
 struct Place {
     folder: PathBuf,
     program: PathBuf,
@@ -65,7 +65,7 @@ impl Place {
         path
     }
 
-    /// `lmcp run` with these options, before the program and its words.
+    /// Returns `lmcp run` with these options, before the program and its words.
     fn command(&self, options: &[&str], words: &[&str]) -> Command {
         let mut command = lmcp(&["run"]);
         command
@@ -86,7 +86,8 @@ impl Place {
         command
     }
 
-    /// What the program says, and what is said on stderr. Nothing of the user's changes, and nothing stays behind.
+    /// Returns the output of the program, and the text on stderr. Checks that the user's files are unchanged, and that no
+    /// scratch files are left.
     fn run(&self, mut command: Command) -> (Value, String) {
         let before = tree(&self.folder.join("home"));
         let output = command
@@ -103,7 +104,7 @@ impl Place {
     }
 }
 
-/// Everything below a folder: the bytes of files, where links lead, nothing for folders.
+/// Returns everything below a folder: the bytes of files, the targets of links, and nothing for folders.
 fn tree(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(folder).expect("tests may do this") {
@@ -125,7 +126,7 @@ fn tree(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-/// The only file that it read, and its rights.
+/// Returns the only file that the program read, and its mode.
 fn read(said: &Value) -> (Value, u64) {
     let files = said["files"].as_object().expect("the program says it");
     let [(path, text)] = files.iter().collect::<Vec<_>>()[..] else {
@@ -242,7 +243,7 @@ fn a_preset_of_the_users_file_is_taken_and_what_the_program_leaves_in_its_home_i
     assert_eq!(read["model"].as_str(), Some("a"));
     assert!(read["mcp"]["servers"]["lmcp"]["command"].is_str(), "{text}");
     assert_eq!(fs::read(config).unwrap(), b"model = 'a'\n");
-    // It is the user's file that a program writes to through a link; what is new is not.
+    // A program that writes through a link writes to the user's file; a new file stays in the copy.
     assert_eq!(fs::read(login).unwrap(), b"logged in again");
     assert!(!place.folder.join("home/.my/new").exists());
     assert_eq!(tree(&place.folder.join("run/lmcp")), BTreeMap::new());
@@ -278,7 +279,7 @@ fn a_preset_of_the_named_file_wins_over_the_usual_one_and_over_ours() {
 fn a_program_without_a_preset_gets_variables_and_a_note_says_so() {
     let place = Place::new("other", "other");
     let mut command = place.command(&[], &["a"]);
-    // It may be the child of another host itself.
+    // `lmcp run` may itself be the child of another host.
     command.env("LMCP_IDENTITY_FILE", "/x");
     let (said, words) = place.run(command);
     assert_eq!(said["argv"], json!(["a"]));

@@ -1,4 +1,4 @@
-//! `lmcp run` below another host: the command gets the server of that one.
+//! `lmcp run` below another host: the command gets the server of that host.
 
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, process::Command};
 
@@ -21,7 +21,7 @@ fn folder() -> tempfile::TempDir {
     folder
 }
 
-/// `lmcp run --label outer -- lmcp run WORDS`.
+/// Returns `lmcp run --label outer -- lmcp run WORDS`.
 fn nested(runtime: &Path, words: &[&str]) -> Command {
     let mut command = lmcp(&["run", "--label", "outer", "--", LMCP, "run"]);
     command
@@ -55,7 +55,7 @@ fn a_run_in_a_run_has_the_outer_server() {
             "inner",
             2,
         ),
-        // The command has hardly any variable, and is found by the processes above it.
+        // The command has hardly any variables; its identity is found through the processes above it.
         (vec!["--", "env", "-i", LMCP, "proxy"], "outer", 1),
     ] {
         let mut client = Client::new(&mut nested(runtime.path(), &words));
@@ -115,7 +115,7 @@ fn with_a_role_it_is_a_sub_agent_if_the_host_allows_that() {
         )
     );
     assert_eq!(client.end(), Some(0));
-    // And if it does not, the reason is told.
+    // If the host does not allow sub-agents, the reason is reported.
     let other = host.child("bob", "lead").expect("there is room");
     let client = start(&other);
     let output = {

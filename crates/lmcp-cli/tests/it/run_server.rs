@@ -1,4 +1,4 @@
-//! `lmcp run` with an agent that uses what it is given: the server, the identity, and the end of both.
+//! `lmcp run` with an agent that uses the server and the identity, and the end of both.
 
 use std::{
     fs,
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::support::{lmcp, said};
 
-/// A folder like `$XDG_RUNTIME_DIR`.
+/// Returns a folder like `$XDG_RUNTIME_DIR`.
 fn runtime() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("tests may write here");
     let rights = fs::Permissions::from_mode(0o700);
@@ -20,7 +20,7 @@ fn runtime() -> tempfile::TempDir {
     folder
 }
 
-/// `lmcp run OPTIONS -- COMMAND`.
+/// Returns `lmcp run OPTIONS -- COMMAND`.
 fn run(runtime: &Path, options: &[&str], command: &[&str]) -> Command {
     let mut started = lmcp(&["run"]);
     started.args(options).arg("--").args(command);
@@ -29,14 +29,14 @@ fn run(runtime: &Path, options: &[&str], command: &[&str]) -> Command {
     started
 }
 
-/// The same with an agent that calls these tools.
+/// Does the same with an agent that calls these tools.
 fn agent(runtime: &Path, options: &[&str], calls: &[&str]) -> Command {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/agent.py");
     let words = ["python3", script, env!("CARGO_BIN_EXE_lmcp")];
     run(runtime, options, &[&words, calls].concat())
 }
 
-/// What it printed, and nothing is left of it.
+/// Returns the lines that the command printed, and checks that no files are left.
 fn answers(runtime: &Path, mut command: Command) -> Vec<Value> {
     let output = command
         .output()
@@ -148,7 +148,7 @@ fn what_is_ignored_is_ignored_by_the_command_too() {
         &[],
         &["grep", "SigIgn", "/proc/self/status"],
     );
-    // As `nohup` has it.
+    // The shell ignores SIGHUP, as `nohup` does.
     let mut command = Command::new("sh");
     command
         .args(["-c", "trap '' HUP; exec \"$@\"", "sh"])
@@ -175,19 +175,19 @@ fn killing_it_leaves_nothing_behind() {
     let lines = BufReader::new(running.stdout.take().expect("a pipe")).lines();
     let ready = lines.map_while(Result::ok).any(|line| line == "ready");
     assert!(ready);
-    // The server, the agent, its proxy and the job; the guard has no variables of anybody.
+    // The processes are the server, the agent, its proxy and the job; the guard has none of these variables.
     assert_eq!(marked(&mark), 4);
     running.kill().expect("it runs");
     running.wait().expect("it ends");
     while marked(&mark) > 0 {
         std::thread::yield_now();
     }
-    // The socket, the lock and what was made for the agent, until the next one cleans up.
+    // The socket, the lock and the files for the agent stay until the next run cleans up.
     assert_eq!(left(runtime.path()).len(), 3);
     answers(runtime.path(), agent(runtime.path(), &[], &[]));
 }
 
-/// An agent that goes on when its host is killed, with a proxy that it talks to: our stdin and stdout are the proxy's.
+/// An agent that survives when its host is killed, and a proxy: our stdin and stdout are those of the proxy.
 const SURVIVOR: &str =
     r#"trap '' TERM; echo "$LMCP_IDENTITY_FILE" >&2; "$1" proxy; echo "code $?"; read -r rest"#;
 
@@ -211,7 +211,7 @@ fn a_child_of_a_killed_host_keeps_its_credentials_and_hears_at_once_that_the_hos
 
     running.kill().expect("it runs");
     running.wait().expect("it ends");
-    // Another one, which has nothing to do with it, starts and ends.
+    // Another `lmcp run`, which is not related, starts and ends.
     let (code, words) = self::said(
         &run(runtime.path(), &[], &["true"])
             .output()
@@ -219,11 +219,11 @@ fn a_child_of_a_killed_host_keeps_its_credentials_and_hears_at_once_that_the_hos
     );
     assert_eq!(code, Some(0), "{words}");
     assert!(file.exists(), "its credentials are gone");
-    // The proxy said that there is nothing to wait for, and has ended.
+    // The proxy has reported that waiting is useless, and has ended.
     assert_eq!(hear(), "code 77");
     let gone = "has ended, and nobody else knows it";
     assert!(said.map_while(Result::ok).any(|line| line.contains(gone)));
-    // With the child gone, the next one removes what it had.
+    // After the child has ended, the next run removes its files.
     drop(input);
     while file.exists() {
         run(runtime.path(), &[], &["true"])
@@ -232,7 +232,7 @@ fn a_child_of_a_killed_host_keeps_its_credentials_and_hears_at_once_that_the_hos
     }
 }
 
-/// How many processes have this in their environment.
+/// Returns how many processes have this mark in their environment.
 fn marked(mark: &str) -> usize {
     let entry = format!("{mark}\0").into_bytes();
     let all = fs::read_dir("/proc").expect("this is Linux").flatten();

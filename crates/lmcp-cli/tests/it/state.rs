@@ -122,7 +122,7 @@ fn a_state_folder_with_something_of_another_user_is_not_used_and_that_is_said() 
         words.contains("`session.key` in it belongs to user 64993"),
         "{words}"
     );
-    // The usual place is no reason to stop, but nothing is kept there.
+    // If the usual place cannot be trusted, the server starts, but keeps nothing there.
     open();
     let mut command = lmcp(&["serve", "--http", "127.0.0.1:0"]);
     command
@@ -209,7 +209,7 @@ fn who_says_none_keeps_nothing() {
     let beside = fs::read_dir(file.parent().unwrap()).unwrap().count();
     let made = fs::read_dir(&here).unwrap().count();
     assert_eq!((made, beside, home.exists()), (0, 1, false));
-    // A folder of that name can still be had.
+    // A folder with that name is still possible.
     drop(start(serve(&["--state-dir", "./none"])));
     assert!(here.join("none/session.key").exists());
 }
@@ -247,12 +247,12 @@ fn the_old_endpoints_are_there_when_asked_for() {
     assert!(get(&address, "/sse") == 200);
 }
 
-/// A folder that is not there yet.
+/// Returns the path of a folder that does not exist yet.
 fn folder(name: &str) -> PathBuf {
     support::folder(&format!("state-{name}"))
 }
 
-/// A server, where it listens, and what it said before.
+/// Starts a server, and returns its address and its earlier messages.
 fn serve(state: &Path, options: &[&str]) -> (Running, String, String) {
     let mut command = lmcp(&["serve", "--http", "127.0.0.1:0"]);
     command.args(options).env("LMCP_STATE_DIR", state);
@@ -264,7 +264,7 @@ fn nothing_of_ours_is_kept_below_a_root() {
     let home = folder("home");
     let root = home.to_str().unwrap();
     fs::create_dir_all(&home).unwrap();
-    // The usual place is in the home; clients may work there, so it is another.
+    // The usual place is in the home. Clients may work there, so another place is used.
     let mut command = lmcp(&["serve", "--http", "127.0.0.1:0", "--root", root]);
     command
         .env_remove("LMCP_STATE_DIR")
@@ -301,7 +301,7 @@ fn nothing_of_ours_is_kept_where_every_confined_command_can_read() {
         let words = support::refusal(lmcp(&[&command[..], &[token]].concat()));
         assert!(words.contains("is below what commands may read"), "{words}");
     }
-    // Without a root commands read everything anyway: the file is looked for, and is not there.
+    // Without a root, commands can read everything anyway: the file is opened, and does not exist.
     let (_, words) = said(
         &lmcp(&["serve", "--http", ":0", "--token-file", "/usr/lmcp-token"])
             .output()
@@ -330,7 +330,7 @@ fn no_socket_is_below_a_root_where_commands_could_take_its_place() {
         assert!(words.contains("is below the root"), "{words}");
         assert!(!socket.exists());
     }
-    // The same for a host, whose socket and credentials are in a folder of the user.
+    // The same holds for a host, whose socket and credentials are in a folder of the user.
     let mut command = lmcp(&["run", "--root", root, "--", "true"]);
     fs::set_permissions(&home, fs::Permissions::from_mode(0o700)).unwrap();
     command.env("XDG_RUNTIME_DIR", &home);

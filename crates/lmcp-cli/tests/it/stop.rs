@@ -1,4 +1,4 @@
-//! How it ends: the first signal is a request, the second an order.
+//! The end of a server: the first signal is a request, the second an order.
 
 use std::{
     io::{Read as _, Write as _},
@@ -17,7 +17,7 @@ fn send(running: &Running, signal: Signal) {
     kill_process(pid, signal).expect("it runs");
 }
 
-/// `lmcp serve`, started by another program that decides which signals it ignores.
+/// Returns `lmcp serve`, started by another program that decides which signals it ignores.
 fn serve_behind(starter: &[&str]) -> Command {
     let serve = lmcp(&["serve", "--demo", "--http", ":0"]);
     let mut command = Command::new(starter[0]);
@@ -30,12 +30,12 @@ fn serve_behind(starter: &[&str]) -> Command {
     command
 }
 
-/// `lmcp serve` with no signal ignored, also where the tests themselves were started with `nohup`.
+/// Returns `lmcp serve` with no signal ignored, even if the tests themselves were started with `nohup`.
 fn serve() -> Command {
     serve_behind(&["env", "--default-signal=HUP,INT,TERM"])
 }
 
-/// A call that takes this long, begun: its first event was read.
+/// Begins a call that takes this long, and reads its first event.
 fn call(address: &str, seconds: u32) -> TcpStream {
     let meta = json!({ "progressToken": 1 });
     let params = json!({ "name": "wait", "arguments": { "seconds": seconds }, "_meta": meta });
@@ -73,7 +73,7 @@ fn the_second_signal_does_not() {
         let (mut running, address, _) = start(serve());
         let stream = call(&address, 300);
         send(&running, signal);
-        // Its port is closed once it has heard of the first.
+        // The port is closed after the server has got the first signal.
         while TcpStream::connect(&address).is_ok() {}
         send(&running, signal);
         let status = running.0.wait().unwrap();
@@ -87,7 +87,7 @@ fn on_stdio_a_signal_ends_it() {
     let mut child = lmcp(&["serve", "--demo", "--stdio"]).spawn().unwrap();
     let mut input = child.stdin.take().unwrap();
     writeln!(input, r#"{{"jsonrpc":"2.0","id":1,"method":"ping"}}"#).unwrap();
-    // It serves, so it listens for signals.
+    // The server answers, so it already handles signals.
     child
         .stdout
         .as_mut()
@@ -97,7 +97,7 @@ fn on_stdio_a_signal_ends_it() {
     let mut running = Running(child);
     send(&running, Signal::TERM);
     assert_eq!(running.0.wait().unwrap().code(), Some(143));
-    // Older SDKs end every server so, and show people what it says.
+    // Older SDKs end every server with this signal, and show its stderr to people.
     let mut words = String::new();
     let mut stderr = running.0.stderr.take().unwrap();
     stderr.read_to_string(&mut words).unwrap();
@@ -122,7 +122,7 @@ fn a_client_that_closes_our_output_has_not_had_its_answers() {
 
 #[test]
 fn who_is_told_to_ignore_a_hang_up_does() {
-    // As `nohup` has it.
+    // The shell ignores SIGHUP, as `nohup` does.
     let ignoring = serve_behind(&["sh", "-c", "trap '' HUP; exec \"$@\"", "sh"]);
     let (mut running, address, _) = start(ignoring);
     send(&running, Signal::HUP);

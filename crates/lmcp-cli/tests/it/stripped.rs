@@ -21,7 +21,7 @@ use crate::{
 
 const LMCP: &str = env!("CARGO_BIN_EXE_lmcp");
 
-/// Asks for the tools through a proxy at the end of a command line.
+/// Lists the tools through a proxy at the end of a command line.
 pub(crate) fn ask(mut command: impl BorrowMut<Command>) -> Output {
     let mut running = command
         .borrow_mut()
@@ -30,13 +30,13 @@ pub(crate) fn ask(mut command: impl BorrowMut<Command>) -> Output {
         .expect("the binary was built for this test");
     let mut input = running.stdin.take().expect("stdin is a pipe");
     let list = modern(1, "tools/list", json!({}));
-    // It may have ended already.
+    // The proxy may have ended already.
     let _ = input.write_all(format!("{list}\n").as_bytes());
     drop(input);
     running.wait_with_output().expect("it ends")
 }
 
-/// The names of the tools in the answer that a proxy wrote.
+/// Returns the names of the tools in the answer of a proxy.
 pub(crate) fn tools(output: &Output) -> Vec<String> {
     let line = String::from_utf8_lossy(&output.stdout);
     let answer: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("{output:?}"));
@@ -47,7 +47,7 @@ pub(crate) fn tools(output: &Output) -> Vec<String> {
         .collect()
 }
 
-/// The variables that SDKs and Codex leave, with a home of the test.
+/// Returns the variables that SDKs and Codex leave, with a home of the test.
 fn few(home: &Path) -> Vec<String> {
     let home = home.display();
     vec![
@@ -67,7 +67,7 @@ fn home(name: &str) -> std::path::PathBuf {
 #[test]
 fn a_proxy_without_variables_finds_the_identity_above_it() {
     let home = home("found");
-    // As the child itself, and as the child of its child.
+    // The proxy is the child itself, or a child of the child.
     for before in [&[][..], &["timeout", "60"]] {
         for _ in 0..5 {
             let mut command = lmcp(&["run", "--read-only", "--"]);
@@ -100,7 +100,7 @@ fn who_asks_for_the_own_server_gets_it() {
     let home = home("own");
     let mut command = lmcp(&["run", "--read-only", "--"]);
     command.args(few(&home));
-    // Nobody is started: that nobody is there is enough to see where it goes.
+    // No server is started: the missing server is enough to see where the proxy connects.
     command.args([LMCP, "proxy", "--own", "--no-start"]);
     let output = ask(command);
     let line = String::from_utf8_lossy(&output.stdout);
@@ -109,7 +109,7 @@ fn who_asks_for_the_own_server_gets_it() {
     assert!(words.contains("cannot be used with"), "{words}");
 }
 
-/// Runs a script as a user that nobody else is, below an identity of that user. It finds the program as `$LMCP`, and
+/// Runs a script as an otherwise unused user, below an identity of that user. The script gets the program as `$LMCP`, and
 /// `/tmp/lmcp-USER` is the user's register.
 fn run_as(user: u32, script: &str) -> Output {
     let place = tempfile::tempdir().expect("tests may write here");
@@ -151,7 +151,10 @@ fn a_register_with_a_wrong_mode_is_mended_and_read() {
     const USER: u32 = 64_997;
     for mode in ["000", "755", "777"] {
         for what in ["/tmp/lmcp-64997", "/tmp/lmcp-64997/*.process"] {
-            let output = run_as(USER, &format!("chmod {mode} {what} && exec $LMCP proxy"));
+            // The file is written once the process is there, so the process may have to wait for it.
+            let waits = "until ls /tmp/lmcp-64997/*.process >/dev/null 2>&1; do :; done";
+            let script = format!("{waits}; chmod {mode} {what} && exec $LMCP proxy");
+            let output = run_as(USER, &script);
             let tools = tools(&output);
             assert!(tools.contains(&"whoami".to_owned()), "{mode}: {tools:?}");
             assert!(!tools.contains(&"shell".to_owned()), "{mode}: {tools:?}");
@@ -183,7 +186,7 @@ fn a_register_in_the_hands_of_another_user_is_a_refusal_and_not_the_own_server()
     }
     const USER: u32 = 64_995;
     const OTHER: u32 = 64_998;
-    // The whole folder is theirs.
+    // The whole folder belongs to the other user.
     let register = Path::new("/tmp/lmcp-64995");
     let _ = fs::create_dir(register);
     chown(register, Some(OTHER), Some(OTHER)).unwrap();
@@ -195,7 +198,7 @@ fn a_register_in_the_hands_of_another_user_is_a_refusal_and_not_the_own_server()
         "{words}"
     );
     assert!(words.contains("--own"), "{words}");
-    // A file in it is theirs, put there while everybody could.
+    // A file in the folder belongs to the other user, who made it while everybody could write there.
     fs::create_dir(register).unwrap();
     fs::write(register.join("1-1.process"), "{}").unwrap();
     chown(register, Some(USER), Some(USER)).unwrap();
@@ -209,7 +212,7 @@ fn a_register_in_the_hands_of_another_user_is_a_refusal_and_not_the_own_server()
     );
 }
 
-/// A pid namespace of its own. `None`, with a note, where that is not allowed.
+/// Returns a command for a separate pid namespace. `None`, with a note, if that is not allowed.
 #[expect(clippy::print_stderr, reason = "says what was not tested")]
 fn apart() -> Option<&'static [&'static str]> {
     const APART: &[&str] = &["unshare", "-Urpf", "--mount-proc"];
@@ -279,14 +282,14 @@ fn a_proxy_whose_register_is_covered_gets_the_same_identity_or_nothing() {
         return;
     }
     let home = home("covered");
-    // The program may lie in what is covered.
+    // The program may be in a folder that is covered.
     let script = "exec 9<\"$0\" && mount -t tmpfs none /tmp && mount -t tmpfs none /run && exec /proc/self/fd/9 proxy";
     let mut namespaces = vec![&["-Ucm", "--keep-caps"][..], &["-Urm"]];
     if rustix::process::geteuid().is_root() {
         namespaces.push(&["-m"]);
     }
     for options in namespaces {
-        // As the child itself, and as the child of its child.
+        // The proxy is the child itself, or a child of the child.
         for before in [&[][..], &["timeout", "60"]] {
             let mut command = lmcp(&["run", "--read-only", "--"]);
             command.args(before).args(few(&home));
@@ -300,7 +303,7 @@ fn a_proxy_whose_register_is_covered_gets_the_same_identity_or_nothing() {
     }
 }
 
-/// It was refused, or got what the identity above it may do.
+/// Checks that a proxy was refused, or got only the rights of the identity above it.
 fn expect_no_more(output: &Output, how: &[&str]) {
     if output.status.code() == Some(77) {
         return;

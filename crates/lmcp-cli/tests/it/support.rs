@@ -1,4 +1,4 @@
-//! What the tests share: the binary, a server that ends with the test, a client that writes its HTTP by hand.
+//! Helpers of the tests: the binary, a server that ends with the test, a client that writes its own HTTP.
 
 use std::{
     env,
@@ -13,12 +13,12 @@ use std::{
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::{Value, json};
 
-/// The binary, with nothing of the environment that it would heed.
+/// Returns the binary, without variables that it would read.
 pub(crate) fn lmcp(arguments: &[&str]) -> Command {
     lmcp_at(Path::new(env!("CARGO_BIN_EXE_lmcp")), arguments)
 }
 
-/// The same, with the binary at another path.
+/// Does the same, with the binary at another path.
 pub(crate) fn lmcp_at(program: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(program);
     for (name, _) in env::vars_os() {
@@ -29,7 +29,9 @@ pub(crate) fn lmcp_at(program: &Path, arguments: &[&str]) -> Command {
     command
         .args(arguments)
         // Nothing of the tests is to stay in anybody's home.
-        .env("LMCP_STATE_DIR", env!("CARGO_TARGET_TMPDIR"));
+        .env("LMCP_STATE_DIR", env!("CARGO_TARGET_TMPDIR"))
+        // The same for the servers that it starts.
+        .env("XDG_STATE_HOME", env!("CARGO_TARGET_TMPDIR"));
     command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -44,7 +46,7 @@ pub(crate) fn said(output: &Output) -> (Option<i32>, String) {
     )
 }
 
-/// What it says when it does not start.
+/// Returns the message of a command that does not start.
 pub(crate) fn refusal(mut command: Command) -> String {
     let (code, words) = said(
         &command
@@ -56,7 +58,7 @@ pub(crate) fn refusal(mut command: Command) -> String {
     words
 }
 
-/// Ends with the test.
+/// A process that ends with the test.
 pub(crate) struct Running(pub(crate) Child);
 
 impl Drop for Running {
@@ -66,11 +68,11 @@ impl Drop for Running {
     }
 }
 
-/// A server, where it listens for HTTP, and what it said before.
+/// Starts a server, and returns its HTTP address and its earlier messages.
 pub(crate) fn start(mut command: Command) -> (Running, String, String) {
     let mut running = Running(command.spawn().expect("the binary was built for this test"));
     let stderr = running.0.stderr.take().expect("stderr is a pipe");
-    // Nothing is read ahead: the test may want to read on.
+    // Nothing is read ahead, because the test may want to read on.
     let mut stderr = BufReader::with_capacity(1, stderr);
     let (mut words, mut line) = (String::new(), String::new());
     while stderr.read_line(&mut line).is_ok_and(|read| read > 0) {
@@ -85,14 +87,14 @@ pub(crate) fn start(mut command: Command) -> (Running, String, String) {
     panic!("it did not start: {words}");
 }
 
-/// A folder that is not there yet.
+/// Returns the path of a folder that does not exist yet.
 pub(crate) fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = fs::remove_dir_all(&folder);
     folder
 }
 
-/// A file with these rights, in a folder of its own.
+/// Writes a file with this mode, in a folder of its own.
 pub(crate) fn file(name: &str, text: &str, mode: u32) -> PathBuf {
     let folder = folder(name);
     fs::create_dir_all(&folder).expect("tests may write here");
@@ -103,13 +105,13 @@ pub(crate) fn file(name: &str, text: &str, mode: u32) -> PathBuf {
     path
 }
 
-/// The status of a GET that opens a stream.
+/// Returns the status of a GET that opens a stream.
 pub(crate) fn get(address: &str, path: &str) -> u16 {
     let head = format!("GET {path} HTTP/1.1\r\naccept: text/event-stream\r\n");
     ask(address, &head, "").0
 }
 
-/// The status and the JSON of a call.
+/// Returns the status and the JSON of a call.
 pub(crate) fn post(address: &str, headers: &str, message: &Value) -> (u16, Value) {
     let body = message.to_string();
     let head = format!(
@@ -121,7 +123,7 @@ pub(crate) fn post(address: &str, headers: &str, message: &Value) -> (u16, Value
     (status, serde_json::from_str(body).unwrap_or_default())
 }
 
-/// The names of the tools, in a session-less request.
+/// Returns the names of the tools, with a request without a session.
 pub(crate) fn tool_names(address: &str) -> Vec<String> {
     let list = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" });
     let (_, answer) = post(address, "", &list);
@@ -132,7 +134,7 @@ pub(crate) fn tool_names(address: &str) -> Vec<String> {
         .collect()
 }
 
-/// The status, and all that comes until the server closes; of a stream, its beginning.
+/// Returns the status, and everything up to the end of the connection; for a stream, only its beginning.
 pub(crate) fn ask(address: &str, head: &str, body: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).expect("it listens");
     let host = if head.contains("\r\nhost: ") {
@@ -157,7 +159,7 @@ pub(crate) fn ask(address: &str, head: &str, body: &str) -> (u16, String) {
     (status.unwrap_or_default(), answer)
 }
 
-/// Is there such a namespace to be had? Says what is not tested where not.
+/// Returns whether this kind of namespace can be made. If not, writes a note that a test is skipped.
 #[expect(clippy::print_stderr, reason = "says what was not tested")]
 pub(crate) fn can_unshare(options: &[&str]) -> bool {
     let tried = Command::new("unshare").args(options).arg("true").output();
@@ -168,7 +170,7 @@ pub(crate) fn can_unshare(options: &[&str]) -> bool {
     is_allowed
 }
 
-/// The binary in namespaces of its own, with nothing of the environment that it would heed.
+/// Returns the binary in namespaces of its own, without variables that it would read.
 pub(crate) fn unshared(options: &[&str], arguments: &[&str]) -> Command {
     let mut command = Command::new("unshare");
     command
@@ -183,8 +185,8 @@ pub(crate) fn unshared(options: &[&str], arguments: &[&str]) -> Command {
     command
 }
 
-/// The program in a folder where other users can run it, wherever it was built. Another process copies it: a file that
-/// this one has open for writing could be inherited by a child of another test, and could not be run meanwhile.
+/// Puts the program into a folder where other users can run it. Another process copies it: a file that this process has open
+/// for writing could be inherited by a child of another test, and could not be run meanwhile.
 pub(crate) fn program_in(folder: &Path) -> PathBuf {
     let program = folder.join("lmcp");
     let mut copy = Command::new("cp");
@@ -193,7 +195,7 @@ pub(crate) fn program_in(folder: &Path) -> PathBuf {
     program
 }
 
-/// A terminal: the end that a person sits at, and the name of the other.
+/// Opens a terminal: returns the end of the person, and the name of the other end.
 pub(crate) fn terminal() -> (File, PathBuf) {
     let person = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY);
     let person = person.expect("the system has terminals");
@@ -204,7 +206,7 @@ pub(crate) fn terminal() -> (File, PathBuf) {
     (File::from(person), PathBuf::from(name))
 }
 
-/// The other end of it, for a program.
+/// Opens the other end of a terminal, for a program.
 pub(crate) fn screen(name: &Path) -> File {
     let screen = OpenOptions::new().read(true).write(true).open(name);
     screen.expect("the system has terminals")

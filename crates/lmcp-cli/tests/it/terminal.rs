@@ -1,4 +1,4 @@
-//! What somebody sees who starts it by hand.
+//! The messages for a person who starts the server by hand.
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
@@ -7,7 +7,7 @@ use std::{
 
 use crate::support::{self, Running, file, lmcp, screen, terminal};
 
-/// What is said on a terminal, up to its last line.
+/// Returns the text on a terminal, up to its last line.
 fn said(options: &[&str]) -> String {
     let (terminal, name) = terminal();
     let mut command = lmcp(&["serve", "--http", ":0"]);

@@ -1,4 +1,4 @@
-//! Who may over HTTP, and what happens when a token is not where it was said to be.
+//! Access over HTTP, and the errors for a token that is missing from its named place.
 
 use std::{fs, path::Path, process::Command};
 
@@ -12,7 +12,7 @@ fn ping() -> Value {
     json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" })
 }
 
-/// The status of a request with this token.
+/// Returns the status of a request with this token.
 fn with(address: &str, token: &str) -> u16 {
     post(
         address,
@@ -29,7 +29,7 @@ fn serve(token: &str, options: &[&str]) -> (Running, String) {
     (running, address)
 }
 
-// L5
+// Defect L5.
 #[test]
 fn without_the_token_nothing_is_served() {
     let (_running, address) = serve("right-one", &["--legacy-sse"]);
@@ -67,7 +67,7 @@ fn clients_find_no_login_and_browsers_may_ask_first() {
     assert_eq!(ask(&address, "OPTIONS /mcp HTTP/1.1\r\n", "").0, 204);
 }
 
-// L2: each of these servers would have run without a token.
+// Makes a named pipe. Defect L2: each of these servers would have run without a token.
 fn mkfifo(path: &Path) {
     let made = Command::new("mkfifo")
         .args(["-m", "600"])
@@ -90,7 +90,7 @@ fn options_may_come_from_a_pipe_of_the_shell() {
 fn a_token_that_is_not_where_it_should_be_stops_the_start() {
     let none = folder("no-token").join("none");
     let none = none.to_str().unwrap();
-    // Nobody writes to it, and nobody waits for that.
+    // No process writes to the pipe, and the server does not wait for one.
     let pipe = file("token-pipe", "", 0o600).with_file_name("pipe");
     mkfifo(&pipe);
     let empty = file("token-empty", "\n", 0o600);
@@ -129,7 +129,7 @@ fn a_token_that_is_not_where_it_should_be_stops_the_start() {
     }
 }
 
-// L2: not even when another source has one.
+// Defect L2: another source of a token is not used either.
 #[test]
 fn no_other_token_is_taken_instead() {
     let good = file("token-good", "right-one\n", 0o600);
@@ -301,7 +301,7 @@ fn names_and_tokens_are_not_given_twice() {
     }
 }
 
-// L3
+// Defect L3.
 #[test]
 fn other_machines_are_let_in_only_with_a_token_or_when_told_so() {
     let open = ["serve", "--demo", "--http", "0.0.0.0:0"];

@@ -1,4 +1,4 @@
-//! The unix socket of `serve`, and a server that many share.
+//! The unix socket of `serve`, and a server that several clients share.
 
 use std::{
     fs,
@@ -20,13 +20,13 @@ fn runtime() -> tempfile::TempDir {
     folder
 }
 
-/// Starts it, and waits until it listens there.
+/// Starts the server, and waits until it listens on its socket.
 pub(crate) fn start(mut command: Command) -> (Running, PathBuf) {
     let mut running = Running(command.spawn().expect("the binary was built for this test"));
     let stderr = BufReader::new(running.0.stderr.take().expect("stderr is a pipe"));
     let mut lines = stderr.lines().map_while(Result::ok);
     let path = lines.find_map(|line| line.strip_prefix("listening on ").map(PathBuf::from));
-    // What comes later has somewhere to go.
+    // Later lines need a reader.
     std::thread::spawn(move || lines.for_each(drop));
     (running, path.expect("it says where it listens"))
 }
@@ -35,7 +35,7 @@ fn connect(path: &Path) -> BufReader<UnixStream> {
     BufReader::new(UnixStream::connect(path).expect("it listens"))
 }
 
-/// The answer to a call.
+/// Returns the answer to a call.
 fn call(connection: &mut BufReader<UnixStream>, tool: &str, arguments: &Value) -> Value {
     let call = lmcp_testkit::call(1, tool, arguments);
     let line = format!("{call}\n");
@@ -51,7 +51,7 @@ fn echo(connection: &mut BufReader<UnixStream>) -> bool {
     answer["result"]["content"][0]["text"] == "hi"
 }
 
-/// Is this the socket of the user's own server?
+/// Returns whether this is the socket of the user's own server.
 fn is_own(path: &Path, runtime: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     path.parent() == Some(&runtime.join("lmcp"))
@@ -59,7 +59,7 @@ fn is_own(path: &Path, runtime: &Path) -> bool {
         && name.ends_with(".sock")
 }
 
-/// The sockets in there.
+/// Returns the number of sockets in the folder.
 fn sockets(runtime: &Path) -> usize {
     let entries = fs::read_dir(runtime.join("lmcp"))
         .expect("it was made")
@@ -78,7 +78,7 @@ fn the_users_own_socket_is_served_by_one_server() {
         command
     };
     let (_running, path) = start(serve());
-    // With a number, because the tests have a variable that says where to keep things.
+    // The name has a suffix, because the tests set a variable for the state folder.
     assert!(is_own(&path, runtime.path()), "{path:?}");
     assert!(echo(&mut connect(&path)));
     let (code, words) = said(&serve().output().expect("it runs"));
@@ -114,7 +114,7 @@ fn it_stays_for_whoever_is_connected_and_stops_when_nobody_is() {
     command.arg(&path);
     let (mut running, path) = start(command);
     let mut connection = connect(&path);
-    // Longer than it waits for somebody to come.
+    // The call takes longer than the server waits for a new client.
     let answer = call(&mut connection, "wait", &json!({ "seconds": 2 }));
     assert!(answer["result"].is_object(), "{answer}");
     assert!(echo(&mut connection));
@@ -198,11 +198,11 @@ fn more_connections_than_files_keep_nobody_out() {
     let (running, path) = start(command);
     let mut known = connect(&path);
     assert!(echo(&mut known));
-    // Half of the files are for connections: those that say nothing make room for each other.
+    // Half of the files are for connections: silent connections make room for each other.
     let crowd: Vec<_> = (0..60).map(|_| connect(&path)).collect();
     let before = ticks(running.0.id());
     let waited = std::time::Instant::now();
-    // Its answer takes as long as it says, and the server does not turn in circles meanwhile.
+    // The answer takes as long as requested, and the server does not use the processor meanwhile.
     let answer = call(&mut known, "wait", &json!({ "seconds": 1 }));
     assert!(answer["result"].is_object(), "{answer}");
     let (busy, waited) = (
@@ -214,7 +214,7 @@ fn more_connections_than_files_keep_nobody_out() {
     drop(crowd);
 }
 
-/// How long a process has run, in hundredths of a second.
+/// Returns the processor time of a process, in hundredths of a second.
 fn ticks(process: u32) -> u64 {
     let text = fs::read_to_string(format!("/proc/{process}/stat")).expect("it runs");
     let (_, rest) = text.rsplit_once(')').expect("its name is in brackets");
@@ -225,7 +225,7 @@ fn ticks(process: u32) -> u64 {
         .sum()
 }
 
-/// A proxy to the user's own server, which answers a call.
+/// Starts a proxy to the user's own server.
 fn proxy(runtime: &Path) -> (Running, BufReader<std::process::ChildStdout>) {
     let mut command = lmcp(&["proxy"]);
     command
@@ -237,7 +237,7 @@ fn proxy(runtime: &Path) -> (Running, BufReader<std::process::ChildStdout>) {
     (running, BufReader::new(stdout))
 }
 
-/// A call that is answered with the number of the server's process.
+/// Returns a call whose answer is the process number of the server.
 fn who_serves() -> String {
     // The guard of a command is a child of the server.
     let command = json!({ "command": "ps -o ppid= -p $PPID" });
@@ -245,7 +245,7 @@ fn who_serves() -> String {
     format!("{call}\n")
 }
 
-/// The answer to that. `Err` if it may be tried again.
+/// Returns that answer. `Err` if the call may be repeated.
 fn server(answers: &mut impl BufRead) -> Result<String, ()> {
     let mut answer = String::new();
     answers.read_line(&mut answer).expect("it answers");
@@ -258,12 +258,12 @@ fn server(answers: &mut impl BufRead) -> Result<String, ()> {
     Ok(output.trim().to_owned())
 }
 
-/// The process that answers at the other end of a proxy.
+/// Returns the process that answers behind a proxy.
 fn server_behind(proxy: &mut (Running, BufReader<std::process::ChildStdout>)) -> String {
     loop {
         let stdin = proxy.0.0.stdin.as_mut().expect("a pipe");
         stdin.write_all(who_serves().as_bytes()).expect("it reads");
-        // The server may have been killed after the proxy had passed it on.
+        // The server may have been killed after the proxy had passed on the call.
         if let Ok(server) = server(&mut proxy.1) {
             return server;
         }
@@ -278,7 +278,7 @@ fn proxies_start_one_server_and_share_it() {
     servers.dedup();
     assert_eq!(servers.len(), 1, "{servers:?}");
     let server = servers.remove(0);
-    // Killed, it is started again by whoever needs it.
+    // After the server was killed, the next proxy that needs it starts it again.
     let killed = Command::new("kill").args(["-9", &server]).status();
     assert!(killed.expect("it runs").success());
     let mut next: Vec<_> = proxies.iter_mut().map(server_behind).collect();
@@ -297,7 +297,7 @@ fn a_session_that_may_do_less_has_a_server_that_does_less() {
     fs::write(work.join("here"), "").expect("tests may write here");
     let mut open = proxy(runtime.path());
     let open_server = server_behind(&mut open);
-    // A root that is written as it is seen from where the session is.
+    // The root is relative to the folder of the session.
     let mut command = lmcp(&["proxy"]);
     command
         .env("XDG_RUNTIME_DIR", runtime.path())
@@ -324,7 +324,7 @@ fn a_session_that_may_do_less_has_a_server_that_does_less() {
     stop(runtime.path(), &open_server);
 }
 
-/// Ends the servers that were started here: one that is known, and those with a lock in the folder.
+/// Ends the servers that were started here: the known one, and those with this runtime folder in their environment.
 fn stop(runtime: &Path, known: &str) {
     let mut servers = vec![known.to_owned()];
     let mark = format!("XDG_RUNTIME_DIR={}\0", runtime.display()).into_bytes();
@@ -381,7 +381,7 @@ fn a_confined_command_gets_nothing_from_the_own_server() {
     own.env("XDG_RUNTIME_DIR", runtime.path());
     let (own, socket) = start(own);
     let program = Path::new(env!("CARGO_BIN_EXE_lmcp"));
-    // Asks the own server which process it is, by way of a proxy.
+    // Asks the user's own server for its process number, through a proxy.
     let call = who_serves();
     let ask = format!(
         "echo '{}' | {} proxy {}; echo ended with $?",
@@ -402,7 +402,7 @@ fn a_confined_command_gets_nothing_from_the_own_server() {
         let is_answered = said.contains(&format!("{}\\n", own.0.id()));
         assert_eq!(is_answered, !is_confined, "{said}");
         assert_eq!(said.contains("confined command"), is_confined, "{said}");
-        // Nobody is told to try again what can never work.
+        // A failure that is final does not say that a retry helps.
         let is_final = said.contains("ended with 77") && said.contains(r#""retriable":false"#);
         assert_eq!(is_final, is_confined, "{said}");
     }

@@ -1,4 +1,4 @@
-//! Servers that become another version of the program while sessions go on.
+//! Servers that become another version of the program while sessions run on.
 
 use std::{
     fs,
@@ -32,7 +32,7 @@ impl User {
         user
     }
 
-    /// Puts another file in the place of the program, as package managers do.
+    /// Replaces the program by another file, as package managers do.
     fn install(&self) {
         self.install_with(|path| {
             fs::copy(env!("CARGO_BIN_EXE_lmcp"), path).expect("there is room");
@@ -45,7 +45,7 @@ impl User {
         fs::rename(&fresh, &self.program).expect("it is ours");
     }
 
-    /// The program, with these arguments.
+    /// Returns the program with these arguments.
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = lmcp_at(&self.program, arguments);
         command
@@ -54,14 +54,14 @@ impl User {
         command
     }
 
-    /// `lmcp run`, with an agent that is a proxy.
+    /// Returns `lmcp run`, with an agent that is a proxy.
     fn run(&self) -> Client {
         let mut run = self.command(&["run", "--label", "ann", "--"]);
         run.arg(&self.program).arg("proxy");
         Client::new(&mut run)
     }
 
-    /// Waits until this process is the program that is installed now.
+    /// Waits until this process runs the installed program.
     fn await_newest(&self, process: u32) {
         let exe = format!("/proc/{process}/exe");
         while !fs::read_link(&exe).is_ok_and(|path| path == self.program) {
@@ -69,7 +69,7 @@ impl User {
         }
     }
 
-    /// What is in the runtime folder.
+    /// Returns the names in the runtime folder.
     fn left(&self) -> Vec<String> {
         let entries = fs::read_dir(self.home.path().join("lmcp")).expect("it was made");
         let names = entries.map(|entry| entry.expect("it is listed").file_name());
@@ -141,7 +141,7 @@ fn a_version_that_does_not_start_takes_nobodys_place() {
     assert_eq!(client.end(), Some(0));
 }
 
-/// Which process serves all sessions.
+/// Returns the process that serves all sessions.
 fn server(user: &User) -> u32 {
     let lock = fs::read_to_string(user.home.path().join("lmcp/serve.lock"));
     let process = lock.expect("it serves").trim().parse();
@@ -152,7 +152,7 @@ fn server(user: &User) -> u32 {
 fn the_shared_server_is_upgraded_under_its_sessions() {
     let user = User::new();
     let mut proxy = user.command(&["proxy"]);
-    // That variable would be a setting, and the server another one.
+    // This variable would be a setting, and select another server.
     proxy.env_remove("LMCP_STATE_DIR");
     let mut clients = [(); 2].map(|()| Client::new(&mut proxy));
     for client in &mut clients {

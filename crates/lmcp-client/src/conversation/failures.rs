@@ -1,10 +1,10 @@
-//! The errors that callers get in the place of an answer. `retriable` says whether it may help to try again, and `fault`
-//! that the server had no part in it; `began`, whether the server may have begun with the request.
+//! The errors that callers get instead of an answer. `retriable` says whether another try may help, `fault` that the failure
+//! is not an answer of the server, and `began` whether the server may have begun the request.
 
 use lmcp_wire::RpcError;
 use serde_json::json;
 
-/// The server went while it had the request.
+/// The server was lost while it had the request.
 pub(super) fn lost(method: &str, why: &str) -> RpcError {
     let words = format!(
         "the server went before it answered `{method}`: {why}; the request may or may not have taken effect, and can be tried again"
@@ -24,13 +24,13 @@ pub(super) fn changed(method: &str) -> RpcError {
     )
 }
 
-/// The answer of the server is no message.
+/// The answer of the server is not a message.
 pub(super) fn unreadable(method: &str) -> RpcError {
     let words = format!("the server's answer to `{method}` cannot be read: it is no message");
     RpcError::internal(words).with_data(json!({ "retriable": false, "method": method }))
 }
 
-/// The two have no revision in common. Requests that waited for the handshake were not sent.
+/// The client and the server have no revision in common. Requests that waited for the handshake were not sent.
 pub(super) fn unfit(why: &str) -> RpcError {
     let words = format!("cannot speak with the server: {why}");
     let data = json!({ "retriable": false, "fault": "server", "began": false });

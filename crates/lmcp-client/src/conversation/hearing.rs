@@ -1,4 +1,4 @@
-//! What the server says, one message at a time. What makes no sense is passed over, and counted.
+//! Messages of the server, one at a time. Bytes that make no sense are skipped, and counted.
 
 use std::borrow::Cow;
 
@@ -23,7 +23,7 @@ use crate::limits::{
 use super::{Conversation, Output, Pending, Question, Stage, failures};
 
 impl Conversation {
-    /// The server said this.
+    /// Takes a line of the server.
     pub fn line(&mut self, line: &Bytes) {
         match jsonrpc::batch(line, BATCH) {
             Some(Ok(messages)) => messages
@@ -33,7 +33,7 @@ impl Conversation {
         }
     }
 
-    /// The way to the server says this in the place of an answer.
+    /// Takes an error of the connection that replaces an answer.
     pub fn failure(&mut self, line: &Bytes) {
         if let Ok(Incoming::Response { id, outcome }) = Incoming::parse(line) {
             self.response(id, outcome);
@@ -60,7 +60,7 @@ impl Conversation {
         }
     }
 
-    /// Whoever waits for an answer that makes no sense would wait for nothing.
+    /// Fails a call whose answer makes no sense, because its caller would wait for nothing.
     fn unreadable(&mut self, message: &[u8]) {
         let call = answered(message).and_then(|id| self.pending.get(&id));
         if let Some(Pending { call, .. }) = call.filter(|pending| pending.is_sent) {
@@ -71,7 +71,7 @@ impl Conversation {
     fn response(&mut self, id: Option<RequestId>, outcome: Result<&RawValue, RpcError>) {
         let id = match id {
             Some(RequestId::Number(id)) => Some(id),
-            // Some servers make texts of all ids.
+            // Some servers turn all ids into texts.
             Some(RequestId::String(text)) => match text.parse() {
                 Ok(id) => Some(id),
                 Err(_) => return,
@@ -83,14 +83,13 @@ impl Conversation {
             return;
         }
         if let Some(id) = id {
-            self.confirm(id);
             self.retiring.retain(|before| *before != id);
             if self.listening == Some(id) {
-                self.listening = None;
-                return;
+                return self.listening_ended(id, outcome.map(|_| ()));
             }
+            self.confirm(id);
         }
-        // An error that the server could not assign is meant for the only call there is.
+        // An error without an id is for the only call that was sent, if there is only one.
         let id = id.or_else(|| {
             let mut sent = self.pending.values().filter(|pending| pending.is_sent);
             let only = sent.next().filter(|_| sent.next().is_none());
@@ -142,7 +141,7 @@ impl Conversation {
 
     fn question(&mut self, id: RequestId, method: &str, message: &[u8]) {
         let Stage::Open(peer) = &self.stage else {
-            // Before it has opened a server may ask whether somebody is there.
+            // Before it has opened, a server may send a ping.
             return self.refuse_or_pong(&id, method);
         };
         // Specification 2026-07-28, stdio: a client writes no responses.
@@ -167,7 +166,7 @@ impl Conversation {
             .push_back(Output::Asked(self.next_question, method.into(), params));
     }
 
-    /// Why a question cannot be put to anybody.
+    /// Returns why a question cannot be passed on to a caller.
     fn refusal(&self, message: &[u8]) -> Option<RpcError> {
         let waiting: usize = self.questions.values().map(|one| one.bytes).sum();
         let words = if jsonrpc::is_deeper(message, DEPTH) {
@@ -202,7 +201,8 @@ fn too_deep() -> RpcError {
         .with_data(serde_json::json!({ "retriable": false, "fault": "server" }))
 }
 
-/// An error of the server, without what we alone can say: whether a call was sent. Somebody would repeat a call that has begun.
+/// Returns an error of the server without `began`, which only this client can know. A caller might otherwise repeat a call
+/// that has begun.
 fn as_said(mut error: RpcError) -> RpcError {
     if let Some(Value::Object(data)) = &mut error.data {
         data.remove("began");
@@ -210,7 +210,7 @@ fn as_said(mut error: RpcError) -> RpcError {
     error
 }
 
-/// Parameters without the subscription they came by, which is the conversation's own.
+/// Returns parameters without the id of the subscription, which belongs to the conversation alone.
 fn without_subscription(text: &str) -> Box<RawValue> {
     let whole = || to_raw_value(&serde_json::from_str::<&RawValue>(text).ok());
     if !text.contains(meta::SUBSCRIPTION_ID) {
@@ -229,7 +229,7 @@ fn without_subscription(text: &str) -> Box<RawValue> {
     to_raw_value(&params).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }
 
-/// The call that a message answers which is no message: with letters that are none, say, or with two results.
+/// Returns the call that an invalid message answers, for example one with invalid letters or with two results.
 fn answered(message: &[u8]) -> Option<i64> {
     let text = String::from_utf8_lossy(message);
     let members = Members::read(&text).ok()?;

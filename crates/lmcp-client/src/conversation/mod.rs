@@ -1,9 +1,9 @@
-//! A conversation with a server, without I/O: lines of the server and wishes of callers go in, lines to the server and
-//! news for callers come out.
+//! A conversation with a server, without I/O: the input is lines of the server and requests of callers, the output is lines
+//! to the server and news for callers.
 //!
-//! It opens with whatever the server knows, `server/discover` or a handshake, and opens again in the same way with the next
-//! server. Calls have ids that are never used twice, so callers need not agree on any. What a lost server had not been
-//! sent waits for the next one, and so does what changes nothing.
+//! A conversation opens with `server/discover` or a handshake, whichever the server knows, and opens in the same way with
+//! the next server. Ids of calls are never used twice, so callers need not agree on them. Calls that were not sent to a lost
+//! server wait for the next one, and so do calls that change nothing.
 
 mod failures;
 mod hearing;
@@ -35,22 +35,23 @@ pub use crate::limits::{PROBE_WAIT, RUBBISH_BYTES};
 use opening::Stage;
 pub use wishes::{ListWishes, Watched, Wishes};
 
-/// Who this client says it is.
+/// The identity and abilities that this client declares.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Profile {
     /// Its name and version.
     pub info: Implementation,
-    /// What it can be asked for. Told in a handshake; where there is none, every request tells its own.
+    /// The requests that a server may send to this client. Declared in a handshake; without a handshake, every request
+    /// declares its own.
     pub capabilities: ClientCapabilities,
-    /// The revision to be spoken. `None`: the newest that the server knows.
+    /// The revision to use. `None`: the newest that the server knows.
     pub pinned: Option<ProtocolVersion>,
-    /// Does it tell its own callers apart for the server? By [`meta::FOR`](lmcp_wire::meta::FOR), with every request.
+    /// Names its own callers to the server: every request has [`meta::FOR`](lmcp_wire::meta::FOR).
     pub names_callers: bool,
 }
 
 impl Profile {
-    /// Somebody who can be asked nothing.
+    /// Returns the profile of a client that cannot be asked anything.
     pub fn new(info: Implementation) -> Self {
         Self {
             info,
@@ -60,7 +61,7 @@ impl Profile {
         }
     }
 
-    /// Can it be asked nothing at all?
+    /// Returns whether the client cannot be asked anything.
     pub fn asks_nobody(&self) -> bool {
         self.capabilities == ClientCapabilities::default()
     }
@@ -70,15 +71,15 @@ impl Profile {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Peer {
-    /// The revision that is spoken with it.
+    /// The revision of the conversation.
     pub version: ProtocolVersion,
     /// The result of `server/discover` or of the handshake.
     pub result: Box<RawValue>,
-    /// Which lists it offers, and whether it logs. Anything else is in the result only.
+    /// The lists that the server offers, and whether it logs. Anything else is only in the result.
     pub capabilities: ServerCapabilities,
 }
 
-/// The ids of calls, shared by whoever makes some.
+/// The ids of calls, shared by all code that makes calls.
 #[derive(Clone, Debug)]
 pub struct Ids(Arc<AtomicI64>);
 
@@ -89,35 +90,35 @@ impl Default for Ids {
 }
 
 impl Ids {
-    /// One that nobody has.
+    /// Returns an id that no other call has.
     #[must_use]
     pub fn next(&self) -> i64 {
         self.0.fetch_add(1, Ordering::Relaxed)
     }
 }
 
-/// What is to be sent for a caller.
+/// A call for a caller.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Call {
-    /// From [`Ids`]. It is the progress token, too.
+    /// An id from [`Ids`]. It is also the progress token.
     pub id: i64,
-    /// The whole request, without line breaks. It is let go of once it is sent, unless it may be sent again.
+    /// The whole request, without line breaks. The line is dropped after it was sent, unless it may be sent again.
     pub line: Bytes,
-    /// What is wanted.
+    /// The method.
     pub method: Box<str>,
-    /// The line is written for a server with sessions, or for one without.
+    /// Whether the line is written for a server with sessions.
     pub has_session: bool,
 }
 
 impl Call {
-    /// A request with these parameters, an object.
+    /// Makes a call with these parameters, which are a JSON object.
     pub fn new(id: i64, method: &str, params: &[u8], peer: &Peer) -> Self {
         let line = jsonrpc::request_with(&id.into(), method, params);
         Self::written(id, method, line, peer)
     }
 
-    /// The whole request, as it is written for this server.
+    /// Makes a call from a whole request that is written for this server.
     pub fn written(id: i64, method: &str, mut line: Vec<u8>, peer: &Peer) -> Self {
         join_lines(&mut line);
         Self {
@@ -129,7 +130,7 @@ impl Call {
     }
 }
 
-/// What comes of it.
+/// An event of a conversation.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Output {
@@ -137,36 +138,43 @@ pub enum Output {
     Send(Bytes),
     /// The server has opened, and calls can be made.
     Ready(Arc<Peer>),
-    /// The server cannot be spoken with.
+    /// The server and this client cannot speak with each other.
     Unfit(RpcError),
-    /// How far a call has got.
+    /// The progress of a call.
     Progress(i64, ProgressParams),
-    /// How a call ended.
+    /// The result of a call.
     Done(i64, Result<Box<RawValue>, RpcError>),
     /// A notification that belongs to no call.
     Heard(Box<str>, Box<RawValue>),
-    /// A question of the server, by a number of ours: its method and its parameters.
+    /// A question of the server, under a number of this conversation: its method and its parameters.
     Asked(u64, Box<str>, Box<RawValue>),
-    /// A question need not be answered any more.
+    /// A question that need not be answered any more.
     TakenBack(u64),
-    /// The server has confirmed all that is wished for.
+    /// The server has confirmed all wishes.
     Granted,
+    /// The stream of changes broke, and was opened again: nobody heard what changed meanwhile.
+    ListensAgain,
+    /// The server has ended the stream on which it reports changes (2026-07-28), or has refused it. Wishes are told again when they
+    /// change.
+    ListeningEnded(Result<(), RpcError>),
+    /// The server has refused a new stream for changed wishes. The stream for the wishes before goes on.
+    WishesRefused(RpcError),
 }
 
-/// A call that has no answer.
+/// A call without an answer.
 #[derive(Debug)]
 struct Pending {
     call: Call,
     is_sent: bool,
-    /// So many servers went away that had it.
+    /// The number of lost servers that had the call.
     losses: u32,
 }
 
-/// A question of the server that has no answer.
+/// A question of the server without an answer.
 #[derive(Debug)]
 struct Question {
     id: RequestId,
-    /// How long it is.
+    /// The length of the question.
     bytes: usize,
 }
 
@@ -176,28 +184,28 @@ pub struct Conversation {
     profile: Profile,
     ids: Ids,
     stage: Stage,
-    /// How the last server was opened; the next one is tried in the same way first.
+    /// The revision with which the last server was opened; the next server is opened in the same way first.
     known: Option<ProtocolVersion>,
     pending: BTreeMap<i64, Pending>,
     wishes: Wishes,
-    /// What the server was told of the wishes.
+    /// The wishes that the server was told.
     told: wishes::Told,
-    /// The stream on which a server of 2026-07-28 tells of changes.
+    /// The stream on which a server of 2026-07-28 reports changes.
     listening: Option<i64>,
-    /// Those before it: each goes on until the next one has begun, so that nothing is missed in between.
+    /// Earlier streams: each stays open until the next one has begun, so that nothing is missed in between.
     retiring: Vec<i64>,
-    /// What the server was told of the wishes, and has not confirmed.
+    /// The requests about wishes that the server has not confirmed.
     unconfirmed: BTreeSet<i64>,
-    /// Questions of the server by our number.
+    /// Questions of the server, by our number.
     questions: HashMap<u64, Question>,
     next_question: u64,
-    /// What the server wrote since its last message, in bytes.
+    /// The number of bytes that the server wrote since its last message.
     rubbish: usize,
     out: VecDeque<Output>,
 }
 
 impl Conversation {
-    /// Nobody is connected yet.
+    /// Returns a conversation that is not connected yet.
     pub fn new(profile: Profile, ids: Ids) -> Self {
         Self {
             profile,
@@ -217,7 +225,7 @@ impl Conversation {
         }
     }
 
-    /// What is to be done next; `None`: nothing, until something is put in.
+    /// Returns the next event; `None`: there is none until there is new input.
     pub fn output(&mut self) -> Option<Output> {
         if self.out.is_empty() {
             self.tell_wishes();
@@ -225,12 +233,13 @@ impl Conversation {
         self.out.pop_front()
     }
 
-    /// Does somebody wait for a server? A log level alone is no reason for one: every call of an older revision leaves its own.
+    /// Returns whether somebody waits for a server. A log level alone does not count, because every call of an older
+    /// revision leaves one.
     pub fn wants_server(&self) -> bool {
         !self.pending.is_empty() || self.wishes.has_changes()
     }
 
-    /// A call is to be made.
+    /// Makes a call.
     pub fn call(&mut self, call: Call) {
         self.begin(Pending {
             call,
@@ -239,9 +248,9 @@ impl Conversation {
         });
     }
 
-    /// Sends a call, or has it wait for a server.
+    /// Sends a call, or lets it wait for a server.
     fn begin(&mut self, mut pending: Pending) {
-        // What was wished for before the call is told before it: from which level on it shall log, for one.
+        // The server is told wishes from before the call first, for example the log level.
         self.tell_wishes();
         if let Stage::Open(peer) = &self.stage {
             if peer.version.has_handshake() != pending.call.has_session {
@@ -250,7 +259,7 @@ impl Conversation {
             pending.is_sent = true;
             let line = match request::only_reads(&pending.call.method) {
                 true => pending.call.line.clone(),
-                // It may be long. Where the server does not look at it, it comes back.
+                // The line may be long, so it is not kept. If the server did not look at it, the line comes back.
                 false => std::mem::take(&mut pending.call.line),
             };
             self.out.push_back(Output::Send(line));
@@ -258,7 +267,7 @@ impl Conversation {
         self.pending.insert(pending.call.id, pending);
     }
 
-    /// Nobody waits for a call any more.
+    /// Cancels a call that nobody waits for any more.
     pub fn cancel(&mut self, id: i64) {
         let Some(pending) = self.pending.remove(&id) else {
             return;
@@ -269,7 +278,7 @@ impl Conversation {
         }
     }
 
-    /// The answer to a question of the server.
+    /// Answers a question of the server.
     pub fn answer(&mut self, question: u64, answer: Result<&RawValue, &RpcError>) {
         let Some(Question { id, .. }) = self.questions.remove(&question) else {
             return;
@@ -281,14 +290,14 @@ impl Conversation {
         self.out.push_back(Output::Send(line.into()));
     }
 
-    /// Tells the server something, if it is there.
+    /// Sends the server a notification, if the conversation is open.
     pub fn notify(&mut self, method: &str) {
         if self.is_open() {
             self.tell(method, &serde_json::json!({}));
         }
     }
 
-    /// A line that the server has not looked at.
+    /// Takes back a line that the server has not looked at.
     pub fn unsent(&mut self, line: &Bytes) {
         if let Envelope::Request {
             id: RequestId::Number(id),
@@ -301,7 +310,7 @@ impl Conversation {
         }
     }
 
-    /// The server is gone.
+    /// Notes that the server is gone.
     pub fn lost(&mut self, why: &str) {
         self.close();
         let mut over = Vec::new();
@@ -317,7 +326,7 @@ impl Conversation {
         }
     }
 
-    /// Nobody will be there soon: whoever waits is told.
+    /// Fails all calls that wait, because no server will be there soon.
     pub fn give_up(&mut self, error: &RpcError) {
         let waiting: Vec<_> = self.pending.keys().copied().collect();
         waiting
@@ -325,7 +334,7 @@ impl Conversation {
             .for_each(|id| self.fail(id, error.clone()));
     }
 
-    /// Has the server written more than [`RUBBISH_BYTES`] without a message in it?
+    /// Returns whether the server has written more than [`RUBBISH_BYTES`] without a message.
     pub fn is_rubbish(&self) -> bool {
         self.rubbish > RUBBISH_BYTES
     }
@@ -349,7 +358,7 @@ impl Conversation {
         self.out.push_back(Output::Done(id, Err(error)));
     }
 
-    /// Has the server opened, and can calls be made?
+    /// Returns whether the server has opened, so that calls can be made.
     pub fn is_open(&self) -> bool {
         matches!(self.stage, Stage::Open(_))
     }
@@ -359,7 +368,7 @@ impl Conversation {
         self.out.push_back(Output::Send(line.into()));
     }
 
-    /// A request of the conversation's own.
+    /// Sends a request of the conversation itself.
     fn ask(&mut self, method: &str, params: &impl serde::Serialize) -> i64 {
         let id = self.ids.next();
         let mut text = Vec::new();
@@ -370,5 +379,5 @@ impl Conversation {
     }
 }
 
-/// A request that so many servers in a row went away from is given up: they may die of it.
+/// A request that was lost with this number of servers in a row is given up, because the servers may die of it.
 const MOST_LOSSES: u32 = 3;

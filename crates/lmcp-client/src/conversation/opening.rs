@@ -1,6 +1,6 @@
-//! How a conversation opens: `server/discover` where the server knows it, a handshake where it does not.
+//! Opens a conversation: with `server/discover` if the server knows it, else with a handshake.
 //!
-//! By `basic/versioning` of the specification. Which one it was is remembered for the next time.
+//! Specification: `basic/versioning`. The way that worked is used first the next time.
 
 use std::sync::Arc;
 
@@ -17,16 +17,16 @@ use serde_json::{Value, json, value::RawValue};
 use super::{Conversation, Output, Peer, failures};
 use crate::limits::OPENING_BYTES;
 
-/// Where the opening stands.
+/// The state of the opening.
 #[derive(Clone, Debug)]
 pub(super) enum Stage {
     Closed,
-    /// `server/discover` is on its way.
+    /// `server/discover` was sent.
     Probing {
         id: i64,
         is_second: bool,
     },
-    /// The handshake is; so may be the answer to what was asked before.
+    /// The handshake was sent. The answer to the earlier probe may also still come.
     Greeting {
         id: i64,
         probe: Option<i64>,
@@ -36,7 +36,7 @@ pub(super) enum Stage {
 }
 
 impl Conversation {
-    /// A way to a server is open.
+    /// Notes that the connection is open.
     pub fn opened(&mut self) {
         let first = self.profile.pinned.or(self.known);
         match first {
@@ -45,13 +45,13 @@ impl Conversation {
         }
     }
 
-    /// Is it still not known which kind of server it is? Then [`Conversation::probe_expired`] is called after
+    /// Returns whether it is not known yet which kind of server this is. If so, call [`Conversation::probe_expired`] after
     /// [`PROBE_WAIT`](super::PROBE_WAIT).
     pub fn is_probing(&self) -> bool {
         matches!(self.stage, Stage::Probing { .. })
     }
 
-    /// The server says nothing.
+    /// Notes that the server has not answered the probe.
     pub fn probe_expired(&mut self) {
         if let Stage::Probing { id, .. } = self.stage
             && self.may_greet()
@@ -60,23 +60,22 @@ impl Conversation {
         }
     }
 
-    /// The way was closed before the server had opened: it is tried otherwise, if there is another way. `false`: there is
-    /// none.
+    /// Returns whether another way to open may work, after the connection was closed before the server had opened.
     pub fn reopens(&self) -> bool {
         matches!(self.stage, Stage::Probing { .. }) && self.may_greet()
     }
 
-    /// A server that breaks off when it is asked what it is, does not know the question.
+    /// Notes how the opening ended. A server that closes the connection at `server/discover` does not know it.
     pub(super) fn note_how_it_ended(&mut self, stage: &Stage) {
         match stage {
             Stage::Probing { .. } if self.may_greet() => self.known = Some(NEWEST_WITH_HANDSHAKE),
-            // It may have learnt something since.
+            // The server may know the other way by now.
             Stage::Greeting { .. } => self.known = None,
             _ => {}
         }
     }
 
-    /// An answer to the opening. `false`: it is none.
+    /// Takes an answer to the opening. `false`: it is another answer.
     pub(super) fn hear_opening(
         &mut self,
         answered: Option<i64>,
@@ -129,7 +128,7 @@ impl Conversation {
             known.any(|known| newest != known.has_handshake())
         };
         match error.code {
-            // Some refuse the first request whatever it says, and take the second.
+            // Some servers refuse the first request whatever it says, and accept the second.
             error::UNSUPPORTED_VERSION if speaks(true) && !is_second => self.probe(true),
             error::UNSUPPORTED_VERSION if speaks(false) && self.may_greet() => {
                 self.greet(Some(id), false);
@@ -185,7 +184,7 @@ impl Conversation {
     fn greeted(&mut self, unknown: bool, outcome: &Result<&RawValue, RpcError>) {
         let result = match outcome {
             Ok(result) => result,
-            // It knows neither: a server without sessions that cannot be asked what it is.
+            // The server knows neither: it is a server without sessions and without `server/discover`.
             Err(error) if unknown && error.code == error::METHOD_NOT_FOUND => {
                 return self.open(ProtocolVersion::NEWEST, raw(&json!({})));
             }
@@ -206,7 +205,7 @@ impl Conversation {
         }
     }
 
-    /// Calls can be made from now on; those that waited are.
+    /// Opens the conversation: calls can be made from now on, and waiting calls are sent.
     fn open(&mut self, version: ProtocolVersion, result: Box<RawValue>) {
         self.known = Some(version);
         let peer = Arc::new(Peer {
@@ -225,7 +224,7 @@ impl Conversation {
         }
     }
 
-    /// The server refused the handshake, or the connection to it broke before its answer.
+    /// Ends the opening, because the server refused the handshake, or the connection broke before its answer.
     fn refused(&mut self, error: &RpcError) {
         let data = error.data.as_ref();
         let is_lost = data.is_some_and(|data| data["retriable"] == true);
@@ -235,7 +234,7 @@ impl Conversation {
         }
     }
 
-    /// Gives a server up whose answer to the opening is too long to be kept. `false`: it is not.
+    /// Gives up a server whose answer to the opening is too long. `false`: the answer is not too long.
     fn leaves_long(&mut self, method: &str, answer: &RawValue) -> bool {
         let bytes = answer.get().len();
         let is_long = bytes > OPENING_BYTES;
@@ -260,7 +259,7 @@ impl Conversation {
     }
 }
 
-/// Reads which capabilities a server declares. All other members stay text: read as values, they take far more memory.
+/// Reads the capabilities that a server declares. All other members stay text: as values, they would take far more memory.
 fn offered(result: &RawValue) -> ServerCapabilities {
     #[derive(Default, Deserialize)]
     struct Said {
@@ -287,5 +286,5 @@ fn raw(value: &Value) -> Box<RawValue> {
     serde_json::value::to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }
 
-/// The revision that a handshake asks for.
+/// The revision in the request for a handshake.
 const NEWEST_WITH_HANDSHAKE: ProtocolVersion = ProtocolVersion::V2025_11_25;

@@ -1,4 +1,4 @@
-//! Conversations with servers of both kinds, and with ones that are of no kind.
+//! Conversations with servers of both kinds, and with faulty servers.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{Call, Conversation, Ids, Output, Profile};
 
-/// A conversation, and what it has to say.
+/// A conversation, and its ids.
 struct Client {
     conversation: Conversation,
     ids: Ids,
@@ -26,7 +26,7 @@ impl Client {
         client
     }
 
-    /// Opened with a server of a revision.
+    /// Returns a client that is open with a server of this revision.
     fn open(version: ProtocolVersion) -> Self {
         let mut client = Self::new();
         client.answer_opening(version);
@@ -60,7 +60,7 @@ impl Client {
         assert!(matches!(output, Some(Output::Ready(_))), "{output:?}");
     }
 
-    /// The next line for the server.
+    /// Returns the next line for the server.
     fn sent(&mut self) -> Value {
         match self.conversation.output() {
             Some(Output::Send(line)) => serde_json::from_slice(&line).unwrap(),
@@ -105,7 +105,7 @@ impl Client {
         self.silent();
     }
 
-    /// How a call ended.
+    /// Returns the result of a call.
     fn done(&mut self) -> (i64, Result<String, String>) {
         match self.conversation.output() {
             Some(Output::Done(id, result)) => {
@@ -325,7 +325,7 @@ fn a_wish_is_granted_when_the_server_says_so() {
     assert!(!client.conversation.is_granted());
     client.acknowledges(&first["id"]);
     client.granted();
-    // The stream that there is goes on until the next one has begun.
+    // The first stream stays open until the next one has begun.
     client.conversation.wishes().lists.prompts = true;
     let second = client.sent();
     assert_eq!(second["method"], "subscriptions/listen");
@@ -337,15 +337,27 @@ fn a_wish_is_granted_when_the_server_says_so() {
     assert_eq!(cancelled["method"], "notifications/cancelled");
     assert_eq!(cancelled["params"]["requestId"], first["id"]);
     client.granted();
-    // A server that refuses has said all there is to say.
+    // A refusal answers the wish, too.
     client.conversation.wishes().lists.resources = true;
     let third = client.sent();
     client.says(json!({ "id": third["id"], "error": { "code": 1, "message": "no" } }));
-    assert_eq!(client.sent()["params"]["requestId"], second["id"]);
+    // The stream for the wishes before goes on.
+    let output = client.conversation.output();
+    assert!(
+        matches!(output, Some(Output::WishesRefused(_))),
+        "{output:?}"
+    );
     client.granted();
+    client.silent();
+    client.says(json!({ "id": second["id"], "result": {} }));
+    let output = client.conversation.output();
+    assert!(
+        matches!(output, Some(Output::ListeningEnded(Ok(())))),
+        "{output:?}"
+    );
 }
 
-/// Each of them said all of them again: whoever watched much, and came and went, held up everybody.
+/// Once, each wish sent all wishes again: a caller that watched many resources, and came and went, delayed all callers.
 #[test]
 fn wishes_that_come_together_are_told_as_one_and_those_taken_back_not_at_all() {
     let mut client = Client::open(ProtocolVersion::V2026_07_28);
@@ -368,7 +380,7 @@ fn wishes_that_come_together_are_told_as_one_and_those_taken_back_not_at_all() {
     client.silent();
 }
 
-/// A client of a server that has sessions, and resources that can be watched.
+/// Returns a client of a server that has sessions, and resources that can be watched.
 fn with_sessions() -> Client {
     let mut client = Client::new();
     let probe = client.sent();
@@ -404,7 +416,7 @@ fn a_server_is_asked_to_watch_a_few_resources_at_a_time() {
     }
     let mut asked: VecDeque<_> = (0..64).map(|_| client.sent()).collect();
     client.silent();
-    // Those that it was not asked for, and need not be any more, are never asked for.
+    // Subscriptions that were not sent yet, and are not wished for any more, are never sent.
     for number in 500..1000 {
         let uri = format!("x://{number:04}");
         client.conversation.wishes().watched.remove(&uri);
@@ -422,7 +434,7 @@ fn a_server_is_asked_to_watch_a_few_resources_at_a_time() {
     client.granted();
 }
 
-/// Its call waited until it had waited for too long.
+/// Once, the call waited until its timeout.
 #[test]
 fn an_answer_that_cannot_be_read_fails_its_call_at_once() {
     for rest in [

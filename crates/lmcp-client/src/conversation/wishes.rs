@@ -1,9 +1,9 @@
-//! What callers wish to hear of beside their answers, said again to every server.
+//! The wishes of callers for notifications, which are told to every server again.
 
 use std::collections::BTreeSet;
 
 use lmcp_wire::{
-    LoggingLevel, RequestId, envelope::subscription, meta, method::request,
+    LoggingLevel, RequestId, RpcError, envelope::subscription, meta, method::request,
     progress::CancelledParams,
 };
 use serde_json::{Value, json};
@@ -12,11 +12,11 @@ use crate::limits::WISHES;
 
 use super::{Conversation, Output, Peer, Stage, notification};
 
-/// What is to be heard of.
+/// The notifications that callers want.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Wishes {
-    /// Log messages from this level on, of servers that are told it once and for all.
+    /// Log messages from this level on, from servers that are told the level once for all calls.
     pub level: Option<LoggingLevel>,
     /// Changed lists.
     pub lists: ListWishes,
@@ -26,61 +26,61 @@ pub struct Wishes {
     pub tasks: Watched,
 }
 
-/// The lists whose changes are to be heard of.
+/// The lists whose changes callers want to know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ListWishes {
-    /// Of tools.
+    /// The list of tools.
     pub tools: bool,
-    /// Of prompts.
+    /// The list of prompts.
     pub prompts: bool,
-    /// Of resources.
+    /// The list of resources.
     pub resources: bool,
 }
 
-/// Names of what is watched. A name more or less costs the same however many there are.
+/// Names that are watched. The cost of adding or removing a name does not depend on their number.
 #[derive(Debug, Default)]
 pub struct Watched {
     all: BTreeSet<String>,
-    /// Those that are watched and were not told of, and those that are not and were.
+    /// Names that are watched and the server was not told, and names that are not watched any more and the server was told.
     untold: BTreeSet<String>,
 }
 
 impl Watched {
-    /// Watches this, too.
+    /// Adds a name.
     pub fn insert(&mut self, name: &str) {
         if self.all.insert(name.to_owned()) {
             self.turn(name);
         }
     }
 
-    /// Watches this no longer.
+    /// Removes a name.
     pub fn remove(&mut self, name: &str) {
         if self.all.remove(name) {
             self.turn(name);
         }
     }
 
-    /// Twice is as if nothing had been.
+    /// Notes a change of a name. Two changes cancel each other.
     fn turn(&mut self, name: &str) {
         if !self.untold.remove(name) {
             self.untold.insert(name.to_owned());
         }
     }
 
-    /// Nobody was told of anything.
+    /// Notes that the server was told nothing yet.
     fn begin_again(&mut self) {
         self.untold.clone_from(&self.all);
     }
 
-    /// The next names that are to be told: those that are new, and those that are watched no longer.
+    /// Returns the next names to tell: new ones, and ones that are not watched any more.
     fn tell(&mut self, most: usize) -> (Vec<String>, Vec<String>) {
         let Self { all, untold } = self;
         let next = std::iter::from_fn(|| untold.pop_first()).take(most);
         next.partition(|name| all.contains(name))
     }
 
-    /// All are told in another way, or not at all. Was there anything to tell?
+    /// Marks all names as told. Returns whether there was any to tell.
     fn skip(&mut self) -> bool {
         let untold = std::mem::take(&mut self.untold);
         !untold.is_empty()
@@ -88,26 +88,26 @@ impl Watched {
 }
 
 impl Wishes {
-    /// Is there nothing?
+    /// Returns whether there are no wishes.
     pub fn is_empty(&self) -> bool {
         self.level.is_none() && !self.has_changes()
     }
 
-    /// Is anything to be heard of but log messages?
+    /// Returns whether there are wishes other than for log messages.
     pub(super) fn has_changes(&self) -> bool {
         self.lists != ListWishes::default()
             || !self.watched.all.is_empty()
             || !self.tasks.all.is_empty()
     }
 
-    /// The server is another one.
+    /// Notes that the server is a new one.
     pub(super) fn begin_again(&mut self) {
         self.watched.begin_again();
         self.tasks.begin_again();
     }
 }
 
-/// What the server was told of the wishes, beside what is watched.
+/// The wishes that the server was told, without the watched names.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Told {
     level: Option<LoggingLevel>,
@@ -115,17 +115,18 @@ pub(super) struct Told {
 }
 
 impl Conversation {
-    /// What is wished for, to be changed. The server is told of all changes at once, with the next [`output`](Self::output).
+    /// Returns the wishes, so that they can be changed. The server is told all changes together, with the next
+    /// [`output`](Self::output).
     pub fn wishes(&mut self) -> &mut Wishes {
         &mut self.wishes
     }
 
-    /// Does the server know of all that is wished for, as far as it wants to? If not, [`Output::Granted`] tells when.
+    /// Returns whether the server has confirmed or refused all wishes. If not, [`Output::Granted`] tells when.
     pub fn is_granted(&self) -> bool {
         self.is_open() && self.unconfirmed.is_empty() && !self.has_untold()
     }
 
-    /// Was the server not told of all that is wished for?
+    /// Returns whether there are wishes that the server was not told.
     fn has_untold(&self) -> bool {
         let Wishes { level, lists, .. } = self.wishes;
         self.told != Told { level, lists }
@@ -133,7 +134,7 @@ impl Conversation {
             || !self.wishes.tasks.untold.is_empty()
     }
 
-    /// The server has taken in something of the wishes, or has refused it.
+    /// Notes that the server has confirmed or refused a wish.
     pub(super) fn confirm(&mut self, id: i64) {
         if !self.unconfirmed.remove(&id) {
             return;
@@ -146,18 +147,40 @@ impl Conversation {
         }
     }
 
-    /// A stream has begun.
+    /// Notes that a stream has begun.
     pub(super) fn acknowledged(&mut self, params: &str) {
         let id = match subscription(params) {
             Some(RequestId::Number(id)) => Some(id),
             _ => self.listening,
         };
         if let Some(id) = id {
+            if self.listening == Some(id) && !self.unconfirmed.contains(&id) {
+                self.out.push_back(Output::ListensAgain);
+            }
             self.confirm(id);
         }
     }
 
-    /// Ends the streams that another one stands for.
+    /// Returns whether a server of 2026-07-28 was asked for a stream of changes that it has not ended.
+    pub fn is_listening(&self) -> bool {
+        self.listening.is_some()
+    }
+
+    /// Notes that the server has ended the stream with this id, or has refused it.
+    pub(super) fn listening_ended(&mut self, id: i64, outcome: Result<(), RpcError>) {
+        // The stream before was not retired yet if the server has refused this one.
+        self.listening = self.retiring.pop_if(|_| outcome.is_err());
+        self.out.push_back(match outcome {
+            Err(error) if self.listening.is_some() => Output::WishesRefused(error),
+            outcome => Output::ListeningEnded(outcome),
+        });
+        self.confirm(id);
+        if self.listening.is_none() {
+            self.retire();
+        }
+    }
+
+    /// Ends the streams that a new one replaces.
     fn retire(&mut self) {
         for before in std::mem::take(&mut self.retiring) {
             let params = CancelledParams::new(before.into());
@@ -204,7 +227,7 @@ impl Conversation {
             self.wishes.watched.skip();
             return;
         }
-        // Not all at once: a server that is asked too much does not read, and others wait for their turn.
+        // They are sent in parts: a server that gets too many requests stops reading, and other requests wait.
         let room = WISHES.saturating_sub(self.unconfirmed.len());
         let (new, old) = self.wishes.watched.tell(room);
         for uri in new {
@@ -215,7 +238,7 @@ impl Conversation {
         }
     }
 
-    /// One stream for all, opened anew when something else is wished for.
+    /// Opens one stream for all wishes, and a new one when they change.
     fn tell_as_one(&mut self, told: &Told) {
         let others_are_watched = self.wishes.watched.skip() | self.wishes.tasks.skip();
         let is_same = !others_are_watched && self.wishes.lists == told.lists;
@@ -233,7 +256,7 @@ impl Conversation {
         self.listening = Some(self.wish_for(request::LISTEN, &params));
     }
 
-    /// The parameters of a stream for all that is wished for.
+    /// Returns the parameters of a stream for all wishes.
     fn stream_params(&self) -> Value {
         let Wishes {
             lists,

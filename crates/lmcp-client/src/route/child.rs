@@ -1,4 +1,4 @@
-//! A server that is a process of ours, on its standard input and output.
+//! A server as a child process, on its standard input and output.
 
 use std::{
     collections::VecDeque,
@@ -19,23 +19,15 @@ use tokio::{
 
 use super::{
     lines::{Lines, Output},
-    system::{Leash, signal_of, start_apart},
+    system::{Leash, input_of, signal_of, start_apart},
 };
 use crate::{
     Error, Event,
     limits::{GRACE, LAST_WORDS, STDERR_LINE_BYTES, STDERR_LINES},
 };
 
-/// Variables with secrets of ours, or where they are. They are nobody else's business.
-const OWN_SECRETS: [&str; 5] = [
-    "LMCP_BRAVE_KEY",
-    "LMCP_IDENTITY_FD",
-    "LMCP_TAVILY_KEY",
-    "LMCP_TOKEN",
-    "LMCP_TOKEN_FILE",
-];
-
-/// A program and what it is started with. It gets the environment of this one, but for secrets of ours.
+/// A program and what it is started with. It gets the environment of this one, but for the variables `LMCP_…`: those that it needs
+/// are named with [`env`](Self::env).
 #[derive(Clone, Debug)]
 pub struct Command {
     program: OsString,
@@ -45,7 +37,7 @@ pub struct Command {
 }
 
 impl Command {
-    /// A program, by its path or by a name that is looked up in `PATH`.
+    /// Returns a command for a program, by its path or by a name that is searched in `PATH`.
     pub fn new(program: impl Into<OsString>) -> Self {
         Self {
             program: program.into(),
@@ -62,7 +54,7 @@ impl Command {
         self
     }
 
-    /// More arguments.
+    /// Adds several arguments.
     #[must_use]
     pub fn args<A: Into<OsString>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
         self.args.extend(args.into_iter().map(Into::into));
@@ -76,14 +68,14 @@ impl Command {
         self
     }
 
-    /// Where it works.
+    /// Sets the working folder.
     #[must_use]
     pub fn current_dir(mut self, folder: impl Into<PathBuf>) -> Self {
         self.folder = Some(folder.into());
         self
     }
 
-    /// How people know it.
+    /// Returns the name of the program for people.
     pub(super) fn name(&self) -> String {
         self.program.to_string_lossy().into_owned()
     }
@@ -93,7 +85,7 @@ impl Command {
         let refused = |err: std::io::Error| Error::Refused(format!("cannot start `{name}`: {err}"));
         let mut command = process::Command::new(&self.program);
         command.args(&self.args);
-        for name in OWN_SECRETS {
+        for name in lmcp_private::own_variables() {
             command.env_remove(name);
         }
         command.envs(self.variables.iter().cloned());
@@ -112,7 +104,7 @@ impl Command {
         };
         let said = process.stderr.take();
         Ok(Child {
-            lines: Lines::new(output, input),
+            lines: Lines::new(output, input_of(input).map_err(refused)?),
             complaints: Complaints::new(said.map(|said| Box::pin(said) as Errors)),
             ended: None,
             name,
@@ -128,7 +120,8 @@ pub(super) struct Child {
     complaints: Complaints,
     ended: Option<String>,
     name: String,
-    /// `None` once it has ended. Before the process: its number is good until that is waited for.
+    /// `None` when the process has ended. It is dropped before the process: the process number is valid until the process is
+    /// waited for.
     leash: Option<Leash>,
     process: process::Child,
 }
@@ -136,7 +129,7 @@ pub(super) struct Child {
 impl Child {
     pub(super) async fn next(&mut self) -> Event {
         loop {
-            // Neither comes first: a flood on one must not hold up the other.
+            // Neither has priority: a flood on one must not delay the other.
             let output = tokio::select! {
                 () = self.complaints.listen() => continue,
                 output = self.lines.next() => output,
@@ -151,7 +144,7 @@ impl Child {
         }
     }
 
-    /// Closes its input, and waits for it to end; then asks it to, then ends it.
+    /// Closes its input, and waits for its end; then asks it to end, then kills it.
     pub(super) async fn close(mut self) {
         self.lines.flush().await;
         self.lines.hang_up();
@@ -164,7 +157,7 @@ impl Child {
         self.leash = None;
     }
 
-    /// While it ends, its output is read: a process that nobody reads from may not get to its end.
+    /// Reads its output meanwhile: a process whose output is not read may be unable to end.
     async fn ends_within(&mut self, time: Duration) -> bool {
         let (lines, complaints) = (&mut self.lines, &mut self.complaints);
         let reading = async {
@@ -186,7 +179,7 @@ impl Child {
         timeout(time, ended).await.is_ok()
     }
 
-    /// How it ended, and what it complained of.
+    /// Returns how the process ended, with the last lines of its standard error.
     async fn ending(&mut self, why: String) -> String {
         if let Some(ended) = &self.ended {
             return ended.clone();
@@ -219,7 +212,7 @@ type Errors = Pin<Box<dyn AsyncRead + Send>>;
 
 /// The last lines of its standard error.
 struct Complaints {
-    /// `None` once it has ended.
+    /// `None` when it has ended.
     source: Option<Errors>,
     lines: VecDeque<String>,
     line: Vec<u8>,
@@ -234,12 +227,13 @@ impl Complaints {
         }
     }
 
-    /// Reads something; waits for ever after the end.
+    /// Reads some bytes; waits for ever after the end.
     async fn listen(&mut self) {
         let Some(source) = &mut self.source else {
             return std::future::pending().await;
         };
-        // Polled with every line of the server: filling the space with zeros each time would cost more than the line.
+        // This is polled with every line of the server: filling the buffer with zeros each time would cost more than the
+        // line.
         let heard = poll_fn(|cx| {
             let mut space = [MaybeUninit::uninit(); 4096];
             let mut read = ReadBuf::uninit(&mut space);

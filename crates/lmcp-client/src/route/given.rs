@@ -1,4 +1,4 @@
-//! A connection that another program has made, and that is there once.
+//! A connection that another program has made, and that can be used only once.
 
 use std::{
     fmt,
@@ -7,16 +7,16 @@ use std::{
 
 use lmcp_outbound::Stream;
 
-/// A connection that the other side has made: when it is lost, only the other side can make another.
+/// A connection that the other side has made: if it is lost, only the other side can make another.
 #[derive(Clone)]
 pub struct Given {
     name: Arc<str>,
-    /// `None` once it is taken.
+    /// `None` when it was taken.
     stream: Arc<Mutex<Option<Stream>>>,
 }
 
 impl Given {
-    /// The connection, and how people know who made it.
+    /// Wraps the connection, with the name of its maker for people.
     pub fn new(name: &str, stream: Stream) -> Self {
         Self {
             name: name.into(),

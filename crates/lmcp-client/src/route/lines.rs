@@ -1,4 +1,4 @@
-//! Messages as lines, over anything that bytes go through.
+//! Messages as lines, over any pair of byte streams.
 
 use std::{
     collections::VecDeque,
@@ -29,24 +29,24 @@ use crate::{
 type Reader = Pin<Box<dyn AsyncRead + Send>>;
 type Writer = Pin<Box<dyn AsyncWrite + Send>>;
 
-/// Both ends, with what waits at each.
+/// Both directions, with the bytes that wait in each.
 pub(super) struct Lines {
-    /// `None` once it has ended.
+    /// `None` when it has ended.
     reader: Option<Reader>,
-    /// `None` once it is closed, or nobody reads there any more.
+    /// `None` when it is closed, or the other side does not read any more.
     writer: Option<Writer>,
-    /// Read, and not yet a line.
+    /// Bytes that were read and are not yet a line.
     input: Framer,
-    /// Read since the last line, in bytes.
+    /// The number of bytes that were read since the last line.
     lineless: usize,
-    /// To be written; of the first some may be written.
+    /// Lines to be written; a part of the first may be written already.
     queue: VecDeque<Unwritten>,
     queue_bytes: usize,
     written: usize,
     was_full: bool,
     /// Answers to requests that are not sent, because the server does not read.
     refusals: VecDeque<Bytes>,
-    /// The last line, where that is an error that answers no request: why the server hangs up, most often.
+    /// The last line, if it is an error without an id: often the reason why the server closes.
     complaint: Option<String>,
     ended: Option<String>,
 }
@@ -54,8 +54,8 @@ pub(super) struct Lines {
 /// A line that waits to be written.
 struct Unwritten {
     text: Bytes,
-    /// The text ends with the end of the line. That of a long line is written behind it: nobody copies the line for one byte,
-    /// and whoever counts its memory counts it until it is written.
+    /// The text ends with a line end. The line end of a long line is written separately, so that the line is not copied, and
+    /// its memory is counted until it is written.
     has_end: bool,
 }
 
@@ -77,12 +77,12 @@ impl Unwritten {
         }
     }
 
-    /// How many bytes are to be written.
+    /// Returns how many bytes are to be written.
     fn len(&self) -> usize {
         self.text.len() + usize::from(!self.has_end)
     }
 
-    /// What comes after so many bytes.
+    /// Returns the rest after the written bytes.
     fn after(&self, written: usize) -> &[u8] {
         match self.text.get(written..) {
             Some(rest) if !rest.is_empty() => rest,
@@ -97,14 +97,14 @@ impl Unwritten {
     }
 }
 
-/// What comes of them.
+/// An event of the lines.
 pub(super) enum Output {
     Line(Bytes),
     /// The answer to a request that is not sent.
     Refusal(Bytes),
     Unsent(Bytes),
     Room,
-    /// In words that follow the name of the server.
+    /// The end, in words that follow the name of the server.
     Ended(String),
 }
 
@@ -128,9 +128,10 @@ impl Lines {
         }
     }
 
-    /// Has a line wait to be written. While too much waits, a request is answered here, and has never been sent; what wants no
-    /// answer has as much room again, so that a server that reads late still hears what was cancelled. A short request has that
-    /// room, too: long ones of others do not keep it out.
+    /// Queues a line. While too many lines wait, a request is answered here with an error, and is never sent. A long request
+    /// is refused at half of the bytes that other lines have room for, so that it does not keep short requests out. A
+    /// message without an answer has twice the room, and is dropped after that; so a server that reads late still gets
+    /// cancellations.
     pub(super) fn send(&mut self, line: Bytes) {
         let (lines, bytes) = (self.queue.len(), self.queue_bytes);
         let is_past = |share: usize| lines >= share * MOST_LINES || bytes >= share * UNREAD_BYTES;
@@ -156,19 +157,18 @@ impl Lines {
         self.queue_bytes < ENOUGH_BYTES
     }
 
-    /// A server that writes faster than its lines are read must not keep the thread for itself: other tasks get their turns
-    /// between its lines.
+    /// Returns the next event. Other tasks get their turns between the lines of a server that writes without pause.
     pub(super) async fn next(&mut self) -> Output {
         consume_budget().await;
         poll_fn(|cx| self.poll_next(cx)).await
     }
 
-    /// Closes what is written to.
+    /// Closes the writing side.
     pub(super) fn hang_up(&mut self) {
         self.writer = None;
     }
 
-    /// Writes what waits, within a second.
+    /// Writes the queued lines, within a second.
     pub(super) async fn flush(&mut self) {
         let written = poll_fn(|cx| {
             self.poll_write(cx);
@@ -199,7 +199,7 @@ impl Lines {
                     let line = Bytes::from(line);
                     return Poll::Ready(Output::Line(line.slice_ref(line.trim_ascii())));
                 }
-                // A line of that length would have been past the limit.
+                // A line of this length would exceed the limit, so the bytes are blank lines.
                 None if self.lineless > LINE_BYTES + RUBBISH_BYTES => {
                     self.end(format!("sent {RUBBISH_BYTES} bytes of blank lines"));
                 }
@@ -236,9 +236,13 @@ impl Lines {
         self.ended.get_or_insert(why);
     }
 
-    /// What was never written is handed back, then the end is told.
+    /// Hands back lines that were never written, then reports the end.
     fn last_words(&mut self) -> Output {
-        self.written = 0;
+        if std::mem::take(&mut self.written) > 0
+            && let Some(torn) = self.queue.pop_front()
+        {
+            self.queue_bytes -= torn.len();
+        }
         match self.queue.pop_front() {
             Some(line) => {
                 self.queue_bytes -= line.len();
@@ -260,7 +264,7 @@ impl Lines {
                         self.written = 0;
                     }
                 }
-                // Nobody reads there any more. What was said before that may still be read here.
+                // The other side does not read any more. Its earlier messages may still be read here.
                 Poll::Ready(_) => self.writer = None,
             }
         }
@@ -270,7 +274,7 @@ impl Lines {
     }
 }
 
-/// The words of an error that answers no request.
+/// Returns the words of an error without an id.
 fn complaint(line: &[u8]) -> Option<String> {
     let is_short = line.len() <= COMPLAINT_BYTES;
     if !is_short || memmem::find(line, b"\"error\"").is_none() {
@@ -285,23 +289,23 @@ fn complaint(line: &[u8]) -> Option<String> {
     }
 }
 
-/// The longest line that is looked at for a complaint, in bytes.
+/// The longest line that is checked for a complaint, in bytes.
 const COMPLAINT_BYTES: usize = 4096;
 
-/// A line of at most so many bytes is a short one.
+/// The greatest length of a short line, in bytes.
 const SHORT: usize = 64 << 10;
 
-/// What is read at once.
+/// The number of bytes that are read at once.
 const READ: usize = 16 << 10;
 
-/// How often is read before other tasks get a turn.
+/// The number of reads before other tasks get a turn.
 const READS: usize = 8;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A server that writes the same for ever, as fast as it is read.
+    /// A server that writes the same bytes for ever, as fast as they are read.
     struct Flood(&'static [u8]);
 
     impl AsyncRead for Flood {
@@ -340,7 +344,7 @@ mod tests {
         }
     }
 
-    /// Nobody reads what is sent there.
+    /// A stream whose other side never reads.
     struct Deaf;
 
     impl AsyncWrite for Deaf {
@@ -405,6 +409,53 @@ mod tests {
             br#"{"jsonrpc":"2.0","id":2,"method":"m"}"#,
         ));
         assert_eq!((lines.queue.len(), lines.refusals.len()), (3, 1));
+    }
+
+    /// A server that takes so many bytes, and hangs up.
+    struct Takes(usize);
+
+    impl AsyncWrite for Takes {
+        fn poll_write(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            bytes: &[u8],
+        ) -> Poll<std::io::Result<usize>> {
+            let count = bytes.len().min(self.0);
+            self.0 -= count;
+            Poll::Ready(Ok(count))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_line_comes_back_only_if_the_server_has_no_part_of_it() {
+        for length in [3, 2 * SHORT] {
+            // All but the end of the line: the server may have understood it.
+            for (written, back) in [
+                (0, 2),
+                (1, 1),
+                (length, 1),
+                (length + 1, 1),
+                (length + 2, 0),
+            ] {
+                let mut lines = Lines::new(tokio::io::empty(), Takes(written));
+                let sent = ["a", "b"].map(|letter| Bytes::from(letter.repeat(length)));
+                sent.iter().for_each(|line| lines.send(line.clone()));
+                let mut unsent = Vec::new();
+                while let Output::Unsent(line) = lines.next().await {
+                    unsent.push(line);
+                }
+                assert!(unsent == sent[2 - back..], "{written} of {length}");
+                assert_eq!(lines.queue_bytes, 0);
+            }
+        }
     }
 
     #[tokio::test]

@@ -1,7 +1,9 @@
-//! How a server is reached, and the open way to it: whatever it is, lines go in and events come out.
+//! The ways to reach a server, and the open channel: lines are sent, and events are returned, in the same form for all ways.
 
 mod child;
 mod given;
+#[cfg(unix)]
+mod input;
 mod lines;
 #[cfg_attr(unix, path = "unix.rs")]
 #[cfg_attr(windows, path = "windows.rs")]
@@ -34,8 +36,8 @@ pub enum Route {
     Url(Endpoint),
     /// On a unix socket, one message a line. Windows has none.
     Socket(PathBuf),
-    /// On a unix socket whose server asks for a token: the first line shows it. The token is shown to a server of this user or
-    /// of root, and to no other.
+    /// On a unix socket whose server asks for a token: the first line shows the token, only to a server of this user or of
+    /// root.
     SocketWithToken(PathBuf, Secret),
     /// As a process that is started for this, on its standard input and output. On unix the process and its group end with this program. On
     /// Windows only the process itself ends, and not if this program is ended by force.
@@ -45,10 +47,10 @@ pub enum Route {
 }
 
 impl Route {
-    /// Connects, or starts the process. Nothing is said to the server yet.
+    /// Connects, or starts the process. Nothing is sent to the server yet.
     ///
     /// # Errors
-    /// It is not there, or cannot be started.
+    /// The server cannot be reached or started.
     pub async fn open(&self) -> Result<Channel, Error> {
         Ok(Channel(match self {
             Self::Url(endpoint) => Way::Http(Box::new(endpoint.open().await?)),
@@ -63,7 +65,7 @@ impl Route {
                 system::expect_own_server(&reader)
                     .map_err(|why| Error::Refused(format!("`{name}` {why}")))?;
                 let mut lines = Lines::new(reader, writer);
-                // The welcome that answers this is no message, and is passed over.
+                // The welcome that answers the greeting is not a message, and is skipped.
                 lines.send(Greeting::new(token.expose()).to_line().into());
                 Way::Socket(Box::new(lines), name)
             }
@@ -77,13 +79,13 @@ impl Route {
         }))
     }
 
-    /// Whether the server keeps its state while connections to it come and go. A process that is started again does not, and a given
-    /// connection exists once.
+    /// Returns whether the server keeps its state while connections to it come and go. A process that is started again does
+    /// not, and a given connection exists only once.
     pub fn is_shared(&self) -> bool {
         !matches!(self, Self::Command(_) | Self::Given(_))
     }
 
-    /// How many requests the server gets at once; `None`: all there are.
+    /// Returns how many requests the server gets at once; `None`: there is no limit.
     pub fn places(&self) -> Option<usize> {
         match self {
             Self::Url(endpoint) => Some(endpoint.0.requests),
@@ -91,13 +93,13 @@ impl Route {
         }
     }
 
-    /// Whether the server is reached by HTTP.
+    /// Returns whether the server is reached by HTTP.
     pub fn is_http(&self) -> bool {
         matches!(self, Self::Url(_))
     }
 }
 
-/// How people know it.
+/// Writes the name of the server for people.
 impl fmt::Display for Route {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -116,7 +118,7 @@ async fn reached(path: &Path) -> Result<system::Socket, Error> {
     })
 }
 
-/// Connects to a socket. One whose queue is full, because of a flood, is tried again for a while.
+/// Connects to a socket. If its queue is full because of a flood, tries again for a while.
 async fn reach(path: &Path) -> io::Result<system::Socket> {
     let until = Instant::now() + FULL_QUEUE_WAIT;
     loop {
@@ -129,7 +131,7 @@ async fn reach(path: &Path) -> io::Result<system::Socket> {
     }
 }
 
-/// An open way to a server. Dropping it hangs up; [`close`](Self::close) says good-bye first.
+/// An open channel to a server. Dropping it closes the connection; [`close`](Self::close) ends the session first.
 pub struct Channel(Way);
 
 enum Way {
@@ -149,7 +151,7 @@ impl Channel {
         }
     }
 
-    /// Should more be sent? If not, [`Event::Room`] tells when.
+    /// Returns whether more lines should be sent. If not, [`Event::Room`] tells when.
     pub fn has_room(&self) -> bool {
         match &self.0 {
             Way::Http(link) => link.has_room(),
@@ -158,10 +160,11 @@ impl Channel {
         }
     }
 
-    /// What happens next. [`Event::Lost`], [`Event::Refused`] and [`Event::Unauthorized`] are the last, and are repeated.
+    /// Returns the next event. [`Event::Lost`], [`Event::Refused`] and [`Event::Unauthorized`] are the last, and are
+    /// repeated.
     ///
     /// # Cancellation
-    /// It may be dropped and called again: nothing is lost.
+    /// The future may be dropped, and `next` called again: nothing is lost.
     pub async fn next(&mut self) -> Event {
         match &mut self.0 {
             Way::Http(link) => link.next().await,
@@ -176,7 +179,7 @@ impl Channel {
         }
     }
 
-    /// Says good-bye. Takes no longer than a few seconds; a process that does not end by itself within them is ended.
+    /// Closes the channel. Takes at most a few seconds; a process that has not ended by then is killed.
     pub async fn close(self) {
         match self.0 {
             Way::Http(link) => link.close().await,

@@ -1,9 +1,9 @@
-//! Processes and sockets on unix, and what ends a process that was started here when this program is gone, even if that was
-//! killed without a warning.
+//! Processes and sockets on unix, and a watcher that ends a started process when this program is gone, even if it was killed
+//! without a warning.
 //!
-//! A shell waits for its standard input to close, which the kernel does with the last who holds the other end: this
-//! program. It then ends the process group. It costs one small process, and needs neither a signal handler nor
-//! `prctl` between fork and exec.
+//! The watcher is a shell that waits for the end of its standard input. Only this program holds the other end, and the
+//! kernel closes it when this program ends. The shell then kills the process group. This costs one small process, and needs
+//! neither a signal handler nor `prctl` between fork and exec.
 
 use std::{
     io,
@@ -21,6 +21,8 @@ use tokio::{
     process,
 };
 
+use super::input::Input;
+
 /// The two halves of a connection on a unix socket.
 pub(super) type Socket = (OwnedReadHalf, OwnedWriteHalf);
 
@@ -32,7 +34,7 @@ pub(super) async fn connect(path: &Path) -> io::Result<Socket> {
 /// Checks that this user or root serves a socket, before a secret is sent there.
 ///
 /// # Errors
-/// Another user does, in words that follow the name of the socket.
+/// Another user serves it, in words that follow the name of the socket.
 pub(super) fn expect_own_server(socket: &OwnedReadHalf) -> Result<(), String> {
     let stream: &UnixStream = socket.as_ref();
     let server = stream
@@ -47,12 +49,17 @@ pub(super) fn expect_own_server(socket: &OwnedReadHalf) -> Result<(), String> {
     }
 }
 
+/// Returns the standard input of a child process, to be written to.
+pub(super) fn input_of(pipe: process::ChildStdin) -> io::Result<Input> {
+    Input::new(pipe)
+}
+
 /// Starts a command as a process group of its own, which a [`Leash`] can end.
 pub(super) fn start_apart(command: &mut process::Command) -> io::Result<process::Child> {
     command.process_group(0).spawn()
 }
 
-/// The signal that ended a process.
+/// Returns the signal that ended a process.
 pub(super) fn signal_of(status: ExitStatus) -> Option<i32> {
     status.signal()
 }
@@ -75,7 +82,7 @@ impl Leash {
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            // The interrupt of a terminal goes to a whole group; this one has to outlive it.
+            // The interrupt of a terminal goes to a whole group, and the watcher must outlive it.
             .process_group(0)
             .spawn()?;
         Ok(Self { group, watcher })
@@ -88,7 +95,7 @@ impl Leash {
 
     fn signal(&self, signal: Signal) {
         if let Some(group) = self.group {
-            // It may have gone already.
+            // The group may have ended already.
             let _ = kill_process_group(group, signal);
         }
     }
@@ -97,7 +104,8 @@ impl Leash {
 impl Drop for Leash {
     fn drop(&mut self) {
         self.signal(Signal::KILL);
-        // First the watcher, then its input: the group's number may be somebody else's by then.
+        // The watcher is killed before its input is closed: otherwise it would signal the group, whose number may belong to
+        // other processes by then.
         let _ = self.watcher.kill();
         let _ = self.watcher.wait();
     }

@@ -1,7 +1,7 @@
 //! Processes and sockets on Windows.
 //!
-//! A process that is started here ends with its connection. What that process started itself goes on, and so does the process
-//! if this program is ended by force: to end them all, Windows wants a job object, which only `unsafe` code can make.
+//! A process that is started here ends with its connection. Processes that it started run on, and so does the process itself
+//! if this program is ended by force: to end them all, Windows needs a job object, which only `unsafe` code can make.
 
 use std::{io, path::Path, process::ExitStatus};
 
@@ -13,7 +13,7 @@ use tokio::{
 /// The two halves of a connection on a unix socket. There is none.
 pub(super) type Socket = (Empty, Sink);
 
-/// Connects to no unix socket: there are none here.
+/// Fails, because there are no unix sockets here.
 #[expect(clippy::unused_async, reason = "elsewhere it waits")]
 pub(super) async fn connect(_: &Path) -> io::Result<Socket> {
     let words = "this system has no unix sockets; use a URL or a command";
@@ -26,12 +26,18 @@ pub(super) fn expect_own_server(_: &Empty) -> Result<(), String> {
     Ok(())
 }
 
+/// Returns the standard input of a child process, to be written to.
+#[expect(clippy::unnecessary_wraps, reason = "elsewhere it can fail")]
+pub(super) fn input_of(pipe: process::ChildStdin) -> io::Result<process::ChildStdin> {
+    Ok(pipe)
+}
+
 /// Starts a command.
 pub(super) fn start_apart(command: &mut process::Command) -> io::Result<process::Child> {
     command.spawn()
 }
 
-/// The signal that ended a process: there are none.
+/// Returns no signal, because there are none.
 pub(super) fn signal_of(_: ExitStatus) -> Option<i32> {
     None
 }
@@ -45,7 +51,7 @@ impl Leash {
         Ok(Self)
     }
 
-    /// A process without a window cannot be asked to end: it has seen its input close, and is ended next.
+    /// Does nothing: a process without a window cannot be asked to end. Its input was closed before, and it is killed next.
     #[expect(clippy::unused_self, reason = "elsewhere it holds something")]
     pub(super) fn terminate(&self) {}
 }

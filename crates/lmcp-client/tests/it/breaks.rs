@@ -1,4 +1,4 @@
-//! Connections that break: every request has one answer all the same.
+//! Connections that break: every request still has exactly one answer.
 
 use lmcp_client::{Endpoint, Event, Settings};
 use serde_json::{Value, json};
@@ -9,13 +9,14 @@ use crate::{
     wire::Wire,
 };
 
-/// Cuts the answer to a call after so many bytes. What it is in the end, and whether it was long enough to be cut.
+/// Cuts the answer to a call after this number of bytes. Returns the final answer, and whether the answer was long enough to
+/// be cut.
 async fn cut_at(client: &mut Client, wire: &Wire, bytes: usize) -> (Value, bool) {
     let cuts = wire.cuts();
     wire.cut("tools/call", bytes);
     let id = client.begin_call("speak");
     let answer = client.answer(id).await;
-    // The link goes on, and nothing comes twice.
+    // The link still works, and no answer comes twice.
     let next = client.begin("tools/list", json!({}));
     let heard = client.answer_and_before(next).await;
     assert!(
@@ -44,8 +45,8 @@ async fn wherever_an_answer_is_cut_its_request_has_one_answer() {
             let is_error = answer["error"]["data"]["retriable"] == true;
             assert!(is_whole || is_error, "{revision} at {bytes}: {answer}");
         }
-        // Once an event with a name has come, nothing is lost any more. In 2026-07-28 they have none; but what is cut
-        // behind the answer is answered.
+        // Once an event with an id has arrived, nothing is lost any more. Events of 2026-07-28 have no ids; but if the
+        // connection is cut after the answer, the call is answered.
         assert!(
             resumed > if revision == MODERN { 0 } else { 10 },
             "{revision}: {resumed}"

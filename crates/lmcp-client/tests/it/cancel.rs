@@ -1,4 +1,4 @@
-//! What a client cancels stops at the server, in the way of its revision.
+//! A cancelled request stops at the server, in the way of each revision.
 
 use lmcp_client::Settings;
 use serde_json::json;
@@ -15,7 +15,7 @@ async fn a_cancelled_call_stops_and_is_not_answered() {
         while_linked(&mut client, watcher.started()).await;
         client.tell("notifications/cancelled", &json!({ "requestId": id }));
         while_linked(&mut client, watcher.dropped()).await;
-        // What comes next is the answer to the next request, and nothing for the one before.
+        // The next message is the answer to the next request, and there is none for the one before.
         let next = client.begin_call("quick");
         let heard = client.answer_and_before(next).await;
         assert_eq!(

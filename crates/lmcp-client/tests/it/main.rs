@@ -1,5 +1,5 @@
-//! What a user of `lmcp-client` can rely on, against our own server, through connections that break, and against servers
-//! that answer oddly.
+//! The behaviour that users of `lmcp-client` can rely on: with our own server, through connections that break, and with
+//! servers that answer in odd ways.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -1,4 +1,4 @@
-//! Arguments that are repeated in headers, which our server insists on.
+//! Arguments that are repeated in headers. Our server requires them.
 
 use lmcp_client::{Endpoint, Settings};
 use lmcp_core::{Cx, Tool};

@@ -1,4 +1,4 @@
-//! Servers that want something else, answer oddly, or are none.
+//! Servers that want something else, answer in odd ways, or are not MCP servers.
 
 use lmcp_client::{Event, Secret, Settings};
 use lmcp_http::bearer;
@@ -41,7 +41,7 @@ async fn a_token_opens_and_its_lack_is_told() {
     }
 }
 
-/// What a first request comes to.
+/// Returns the event that a first request leads to.
 async fn first(reply: impl Fn(&Request) -> Option<Vec<u8>> + Send + Sync + 'static) -> Event {
     let site = Site::new(reply).await;
     let mut client = Client::open(Settings::new(site.url()), NEWEST).await;
@@ -108,7 +108,7 @@ async fn a_gateway_without_a_server_behind_it_is_a_server_that_is_gone() {
         let event = first(move |_| Some(respond(status, "text/html", "<html>"))).await;
         assert!(matches!(event, Event::Lost(_)), "{status}: {event:?}");
     }
-    // And where there is nobody behind the port who speaks HTTP.
+    // A port where no HTTP is spoken.
     let event = first(|_| Some(b"SSH-2.0-OpenSSH_9.9\r\n".to_vec())).await;
     let Event::Failure(line) = event else {
         panic!("{event:?}")
@@ -117,7 +117,7 @@ async fn a_gateway_without_a_server_behind_it_is_a_server_that_is_gone() {
     assert_eq!(line["error"]["data"]["retriable"], true);
 }
 
-/// What a request comes to at a server that has spoken MCP before.
+/// Returns the messages that a request leads to, at a server that has spoken MCP before.
 async fn later(reply: impl Fn(&Value) -> Vec<u8> + Send + Sync + 'static) -> Vec<Value> {
     let site = Site::new(move |request| {
         let message = request.json();
@@ -133,7 +133,7 @@ async fn later(reply: impl Fn(&Value) -> Vec<u8> + Send + Sync + 'static) -> Vec
     client.ask("ping", json!({})).await;
     let id = client.begin("odd", json!({}));
     let heard = client.answer_and_before(id).await;
-    // The link goes on, and nothing comes twice.
+    // The link still works, and no answer comes twice.
     let next = client.begin("ping", json!({}));
     assert_eq!(client.answer_and_before(next).await.len(), 1);
     heard
@@ -168,7 +168,7 @@ async fn answers_that_are_begun_and_never_ended_are_held_in_bounded_memory() {
     }
 }
 
-/// They were read in one go for as long as they came, and nobody else had a turn.
+/// Once, interim answers were read in one go for as long as they came, and no other task had a turn.
 #[tokio::test]
 async fn an_answer_behind_interim_ones_without_end_is_refused_in_words() {
     for (count, is_heard) in [(0, true), (100, true), (40_000, false)] {
@@ -194,7 +194,7 @@ async fn an_answer_behind_interim_ones_without_end_is_refused_in_words() {
 
 type Reply = Box<dyn Fn(&Value) -> Vec<u8> + Send + Sync>;
 
-/// Answers that are none: what they are, and whether it helps to try again.
+/// Responses that are not answers, each with its name and whether another try helps.
 fn odd_answers() -> Vec<(&'static str, Reply, bool)> {
     let result = |id: &Value| json!({ "jsonrpc": "2.0", "id": id, "result": { "fine": true } });
     vec![
@@ -315,7 +315,7 @@ async fn strange_forms_of_good_answers_are_understood() {
             }),
             2,
         ),
-        // Twice the same answer is one.
+        // The same answer twice counts once.
         (
             Box::new(move |_| {
                 events("data: {\"id\":2,\"result\":{}}\n\ndata: {\"id\":2,\"result\":{}}\n\n")

@@ -1,4 +1,4 @@
-//! The order of what a client says, and how much of it is on its way at once.
+//! The order of the client's messages, and the limit of requests that run at once.
 
 use lmcp_client::{Event, Settings};
 use serde_json::json;
@@ -27,7 +27,7 @@ async fn messages_begin_in_the_order_in_which_they_were_sent() {
         last = client.begin("ping", json!({ "padding": "x".repeat(2000) }));
         client.tell("notifications/progress", &json!({ "after": last }));
     }
-    // Requests may be answered in any order; that all are, the server's side shows.
+    // Requests may be answered in any order; the server's side shows that all are answered.
     let mut answered = 0;
     while answered < 100 {
         match client.event().await {
@@ -41,7 +41,7 @@ async fn messages_begin_in_the_order_in_which_they_were_sent() {
     for _ in 0..200 {
         requests.push(site.request().await.json());
     }
-    // A notification is behind its request and before the next one: its acceptance was waited for.
+    // A notification arrives after its request and before the next one, because the link waits until it is accepted.
     let place =
         |wanted: &dyn Fn(&serde_json::Value) -> bool| requests.iter().position(wanted).unwrap();
     for id in 1..=last {
@@ -86,10 +86,10 @@ async fn no_more_requests_are_on_their_way_than_allowed() {
         }
     })
     .await;
-    // The notification went past the two that wait.
+    // The notification overtook the two waiting requests.
     seen.sort();
     assert_eq!(seen, ["hang", "hang", "hang", "notifications/progress"]);
-    // Its acceptance is heard before anything else could begin.
+    // The link waits until the notification is accepted before it begins anything else.
     client.tell("notifications/progress", &json!({}));
     assert_eq!(
         while_linked(&mut client, site.request()).await.method(),

@@ -1,4 +1,4 @@
-//! HTTP+SSE, the transport of 2024-11-05: found by what a server refuses, and lost with its stream.
+//! HTTP+SSE, the transport of 2024-11-05: used after the server refused the newer transport, and lost with its stream.
 
 use lmcp_client::{Endpoint, Event, Settings};
 use serde_json::json;
@@ -68,7 +68,7 @@ async fn a_server_that_is_lost_is_spoken_with_again() {
     let mut client = Client::at(&endpoint, NEWEST).await;
     client.handshake().await;
     assert_eq!(text(&client.call("quick").await), "quick");
-    // The next server at this address may have learnt something.
+    // The next server at this address may speak the newer transport.
     again.kill().await;
     let _newer = serve_at(&address, server(), |http| http.path("/sse")).await;
     let mut client = Client::at(&endpoint, NEWEST).await;
@@ -76,7 +76,7 @@ async fn a_server_that_is_lost_is_spoken_with_again() {
     assert_eq!(text(&client.call("quick").await), "quick");
 }
 
-/// What a first request comes to, and what the site was asked.
+/// Returns the event that a first request leads to, and the requests that the site got.
 async fn first(stream: &'static str) -> (Event, Vec<String>) {
     let reply = move |request: &Request| {
         Some(match &*request.verb {
@@ -134,7 +134,7 @@ async fn an_answer_that_is_too_long_is_told_and_ends_the_stream() {
         panic!("{events:?}")
     };
     assert!(why.contains("more at once"), "{why}");
-    // Whoever waited was told, or its message comes back to be sent again.
+    // The waiting request was failed, or its message comes back to be sent again.
     match &events[..events.len() - 1] {
         [Event::Failure(line)] => assert!(String::from_utf8_lossy(line).contains("1000 bytes")),
         [Event::Unsent(line)] => assert!(String::from_utf8_lossy(line).contains("initialize")),

@@ -21,7 +21,7 @@ fn through(proxy: &str) -> Settings {
     settings
 }
 
-/// How a link ends that nobody wants.
+/// Returns the error of a link that is refused.
 async fn refusal(settings: Settings) -> String {
     let mut client = Client::open(settings, MODERN).await;
     client.begin("ping", json!({}));
@@ -71,7 +71,7 @@ async fn a_server_that_wants_a_certificate_is_shown_ours() {
     );
     settings.outbound.client_certificate =
         Some(ClientCertificate::new(&ours.certificate, &ours.key));
-    // It lets us in, and then speaks no MCP.
+    // The server accepts the certificate, but does not speak MCP.
     let words = refusal(settings).await;
     assert!(words.contains("answered 200 OK"), "{words}");
 }

@@ -1,4 +1,4 @@
-//! Every revision of the protocol, against our own server, which checks all that the specification says.
+//! Every revision of the protocol, with our own server, which checks everything that the specification says.
 
 use lmcp_client::Settings;
 use serde_json::{Value, json};
@@ -76,7 +76,7 @@ async fn a_batch_is_answered_message_by_message() {
                 .filter(|message| message["id"] == 51)
                 .count();
         }
-        // It was all, and what comes next is the next answer.
+        // There was no other message: the next one is the next answer.
         assert_eq!(client.ask("ping", json!({})).await["result"], json!({}));
     }
     client.say(&json!([{ "jsonrpc": "2.0", "method": "notifications/roots/list_changed" }]));

@@ -1,4 +1,4 @@
-//! TLS: whom a link trusts, and what it says of others.
+//! TLS: the servers that a link trusts, and the errors for others.
 
 use std::{
     io::{Read, Write},
@@ -52,7 +52,7 @@ impl Secure {
                 let mut stream = StreamOwned::new(connection, stream);
                 let mut head = Vec::new();
                 let mut piece = [0; 4096];
-                // Who does not trust us says so instead of asking.
+                // A client that does not trust the server sends an alert instead of a request.
                 while let Ok(count @ 1..) = stream.read(&mut piece) {
                     head.extend_from_slice(&piece[..count]);
                     let text = String::from_utf8_lossy(&head);
@@ -88,7 +88,7 @@ impl Secure {
         }
     }
 
-    /// Settings that trust it, under a name.
+    /// Returns settings that trust the server, under a name.
     fn settings(&self, name: &str) -> Settings {
         let mut settings = Settings::new(format!("https://{name}:{}/mcp", self.address.port()));
         settings.outbound.ca_file = Some(self.certificate.clone());

@@ -1,4 +1,4 @@
-//! Sessions of the older revisions: what goes with every request, what the server says by itself, and how they end.
+//! Sessions of the older revisions: the headers of every request, the server's own messages, and the end of a session.
 
 use lmcp_client::{Event, Settings};
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use crate::{
     },
 };
 
-/// Makes handshakes, answers everything, and has no stream of its own.
+/// Makes handshakes, answers everything, and has no standing stream.
 fn plain(request: &Request) -> Option<Vec<u8>> {
     let message = request.json();
     let result = |result: Value| {
@@ -141,7 +141,7 @@ async fn a_question_is_answered_while_its_call_waits() {
     let running = serve(server()).await;
     for revision in ["2025-06-18", NEWEST] {
         let mut settings = Settings::new(running.url());
-        // The call takes the only place there is; an answer needs none.
+        // The call takes the only place for requests; an answer needs none.
         settings.requests = 1;
         let mut client = Client::ready(settings, revision).await;
         let id = client.begin_call("greet");
@@ -162,7 +162,7 @@ async fn a_session_that_is_not_known_any_more_loses_the_link_and_nothing_else() 
     let mut client = Client::ready(Settings::new(before.url()), NEWEST).await;
     assert_eq!(text(&client.call("quick").await), "quick");
     before.kill().await;
-    // Another key: it knows none of the sessions before.
+    // With another key, the server knows none of the earlier sessions.
     let after = serve_at(&address, server(), |http| http).await;
     let ids = [client.begin_call("quick"), client.begin_call("quick")];
     let events = client.end().await;
@@ -208,7 +208,7 @@ async fn a_stream_of_the_servers_own_is_opened_again_where_it_ended() {
     let mut client = Client::ready(Settings::new(site.url()), NEWEST).await;
     assert_eq!(client.message().await["method"], "a");
     assert_eq!(client.message().await["method"], "b");
-    // No answers come on it. The third time it hangs, and the rest works.
+    // The standing stream brings no answers. The third time, it stays open without an event, and everything else works.
     assert_eq!(client.ask("ping", json!({})).await["result"], json!({}));
     while_linked(&mut client, async {
         while site.request().await.header("last-event-id") != Some("8") {}

@@ -1,4 +1,4 @@
-//! A server written by hand, for what ours never does.
+//! A server written by hand, for behaviour that our server never has.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -31,7 +31,7 @@ impl Request {
         serde_json::from_str(&self.body).unwrap_or_default()
     }
 
-    /// The method of the message in it; `GET` and `DELETE` for themselves.
+    /// Returns the method of the message; for `GET` and `DELETE`, the verb itself.
     pub(crate) fn method(&self) -> String {
         match self.json()["method"].as_str() {
             Some(method) => method.to_owned(),
@@ -41,7 +41,7 @@ impl Request {
     }
 }
 
-/// A server. Every connection has one request.
+/// A server. Every connection gets one request.
 pub(crate) struct Site {
     pub(crate) address: SocketAddr,
     requests: mpsc::UnboundedReceiver<Request>,
@@ -49,7 +49,8 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    /// `answer` writes the whole of it. Nothing, or `connection: keep-alive` in it: the connection stays open and silent.
+    /// Starts a server. `answer` writes the whole response. If it returns nothing, or a response with `connection:
+    /// keep-alive`, the connection stays open and silent.
     pub(crate) async fn new(
         answer: impl Fn(&Request) -> Option<Vec<u8>> + Send + Sync + 'static,
     ) -> Self {
@@ -94,12 +95,12 @@ impl Site {
         format!("http://{}/mcp", self.address)
     }
 
-    /// The next request that came.
+    /// Returns the next request.
     pub(crate) async fn request(&mut self) -> Request {
         soon(self.requests.recv()).await.expect("the site is up")
     }
 
-    /// Has another request come?
+    /// Returns whether another request has come.
     pub(crate) fn has_request(&mut self) -> bool {
         !self.requests.is_empty()
     }
@@ -139,7 +140,7 @@ async fn read(stream: &mut BufReader<TcpStream>) -> Option<Request> {
     })
 }
 
-/// A whole answer.
+/// Returns a whole response.
 pub(crate) fn respond(status: &str, kind: &str, body: &str) -> Vec<u8> {
     respond_with(status, &[("content-type", kind)], body)
 }
@@ -163,7 +164,7 @@ pub(crate) fn accepted() -> Vec<u8> {
     respond("202 Accepted", "text/plain", "")
 }
 
-/// Events, and then the end of the connection.
+/// Returns a response with events, which ends with the connection.
 pub(crate) fn events(text: &str) -> Vec<u8> {
     let head = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: text/event-stream\r\n\r\n";
     [head, text].concat().into_bytes()

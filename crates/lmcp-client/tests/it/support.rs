@@ -1,4 +1,4 @@
-//! What the tests share: a server of ours on a free port, and a client on a link.
+//! Helpers of the tests: a server of ours on a free port, and a client on a link.
 
 use std::net::SocketAddr;
 
@@ -50,7 +50,7 @@ pub(crate) fn server() -> Server {
         .resource(Resource::text("test://ä", "a", "text"))
 }
 
-/// A server on a port of its own, and how to stop it.
+/// A server on a port of its own, with a handle to stop it.
 pub(crate) struct Running {
     pub(crate) address: SocketAddr,
     serving: Serving,
@@ -77,12 +77,12 @@ impl Running {
         format!("http://{}/mcp", self.address)
     }
 
-    /// Stops it as an operator does.
+    /// Stops the server as an operator does.
     pub(crate) async fn stop(&mut self) {
         self.serving.close().await;
     }
 
-    /// Stops it as a power cut does.
+    /// Stops the server as a power cut does.
     pub(crate) async fn kill(&mut self) {
         self.serving.kill().await;
     }
@@ -96,7 +96,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Not shaken hands yet.
+    /// Opens a client without a handshake.
     pub(crate) async fn open(settings: Settings, revision: &str) -> Self {
         let endpoint = Endpoint::new(settings).expect("the settings are good");
         Self::at(&endpoint, revision).await
@@ -110,7 +110,7 @@ impl Client {
         }
     }
 
-    /// With the handshake, if its revision has one.
+    /// Opens a client, with the handshake if its revision has one.
     pub(crate) async fn ready(settings: Settings, revision: &str) -> Self {
         let mut client = Self::open(settings, revision).await;
         if revision != MODERN {
@@ -174,7 +174,7 @@ impl Client {
         soon(self.link.next()).await
     }
 
-    /// The next message of the server.
+    /// Returns the next message of the server.
     pub(crate) async fn message(&mut self) -> Value {
         match self.event().await {
             Event::Line(line) | Event::Failure(line) => {
@@ -185,7 +185,7 @@ impl Client {
         }
     }
 
-    /// The answer to a request; what comes before it is dropped.
+    /// Returns the answer to a request; earlier messages are dropped.
     pub(crate) async fn answer(&mut self, id: i64) -> Value {
         self.answer_and_before(id)
             .await
@@ -193,7 +193,7 @@ impl Client {
             .expect("the answer is the last")
     }
 
-    /// What comes up to the answer to a request.
+    /// Returns all messages up to the answer to a request.
     pub(crate) async fn answer_and_before(&mut self, id: i64) -> Vec<Value> {
         let mut heard = Vec::new();
         loop {
@@ -216,7 +216,7 @@ impl Client {
         self.answer(id).await
     }
 
-    /// What comes until the link is at its end, which it says last.
+    /// Returns all events up to the end of the link, which is the last event.
     pub(crate) async fn end(&mut self) -> Vec<Event> {
         let mut events = Vec::new();
         loop {
@@ -246,7 +246,7 @@ pub(crate) fn unsent(message: &Value) -> Event {
     Event::Unsent(Bytes::from(message.to_string()))
 }
 
-/// Waits for something while the link does its work; what it says meanwhile is dropped.
+/// Waits for something while the link works; messages meanwhile are dropped.
 pub(crate) async fn while_linked<T>(client: &mut Client, wait: impl Future<Output = T>) -> T {
     tokio::pin!(wait);
     soon(async {

@@ -1,4 +1,4 @@
-//! A wire between a client and a server that can be cut, at any byte.
+//! A wire between a client and a server that can be cut at any byte.
 
 use std::{
     net::SocketAddr,
@@ -30,12 +30,12 @@ pub(crate) struct Wire {
 #[derive(Default)]
 struct Plan {
     server: Mutex<Option<SocketAddr>>,
-    /// A request that holds this gets so many bytes of its answer.
+    /// The answer to a request that contains this text is cut after this number of bytes.
     cut: Mutex<Option<(String, usize)>>,
     cuts: AtomicUsize,
     opened: AtomicUsize,
     closed: AtomicUsize,
-    /// Everything is cut, now.
+    /// Notified when all connections are cut.
     all: Notify,
 }
 
@@ -49,7 +49,7 @@ impl Plan {
 }
 
 impl Wire {
-    /// It leads nowhere yet.
+    /// Returns a wire that leads nowhere yet.
     pub(crate) async fn new() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0")
             .await
@@ -61,7 +61,7 @@ impl Wire {
         moving.spawn(async move {
             let mut connections = JoinSet::new();
             while let Ok((client, _)) = listener.accept().await {
-                // A server that is not there hangs up.
+                // If there is no server, the wire closes the connection.
                 let server = *shared.server.lock().unwrap();
                 let Ok(server) = TcpStream::connect(server.expect("it leads somewhere")).await
                 else {
@@ -77,7 +77,7 @@ impl Wire {
         }
     }
 
-    /// A server of ours at the other end, which goes by the wire's name too.
+    /// Starts a server of ours at the other end, which also accepts the wire's name as its host.
     pub(crate) async fn serve(&self, server: Server) -> Running {
         let name = self.address.to_string();
         let running = serve_at("127.0.0.1:0", server, |http| http.allow_host(&name)).await;
@@ -89,25 +89,25 @@ impl Wire {
         format!("http://{}/mcp", self.address)
     }
 
-    /// Cuts the answer to the next request that holds `word` after so many bytes. Once.
+    /// Cuts the answer to the next request that contains `word` after this number of bytes. Only once.
     pub(crate) fn cut(&self, word: &str, bytes: usize) {
         *self.plan.cut.lock().unwrap() = Some((word.to_owned(), bytes));
     }
 
-    /// Cuts all connections there are, and waits until both sides can have noticed.
+    /// Cuts all connections, and waits until both sides can have noticed.
     pub(crate) async fn cut_all(&self) {
         let opened = self.plan.opened.load(Ordering::Relaxed);
         self.plan.all.notify_waiters();
         while self.plan.closed.load(Ordering::Relaxed) < opened {
             tokio::task::yield_now().await;
         }
-        // Turns for both to see the end.
+        // Both sides get turns to see the end.
         for _ in 0..100 {
             tokio::task::yield_now().await;
         }
     }
 
-    /// How often an answer was cut.
+    /// Returns how often an answer was cut.
     pub(crate) fn cuts(&self) -> usize {
         self.plan.cuts.load(Ordering::Relaxed)
     }

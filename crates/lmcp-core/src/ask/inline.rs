@@ -1,4 +1,4 @@
-//! Asking a client while a call goes on: what a service may do where it is no handler of the engine.
+//! Asking a client while a call goes on, for services that are no handlers of the engine.
 
 use std::{
     pin::Pin,
@@ -125,14 +125,14 @@ impl Future for PendingAnswer {
     }
 }
 
-/// The notice that a question need not be answered.
+/// Makes the notice that a question need not be answered.
 pub(super) fn taken_back(question: &Question) -> Reply {
     let params = CancelledParams::new(question.id());
     Reply::notify(notification::CANCELLED, &params)
 }
 
-/// Places for so many more questions that wait: a share for each caller, and no more for a session than it may have
-/// requests in flight.
+/// Reserves places for `more` questions that wait: each caller has a share, and no session waits for more than
+/// `requests_in_flight` allows.
 pub(super) fn expect_questions(
     premises: &Premises,
     request: &Request,
@@ -152,7 +152,7 @@ pub(super) fn expect_questions(
     reserved.map_err(|_| refused("questions", limits.questions))
 }
 
-/// What the client would have had to declare for these questions, and did not.
+/// Returns the capabilities that these questions need and that the client did not declare.
 pub(super) fn lacking<'a>(
     questions: impl IntoIterator<Item = &'a InputRequest>,
     declared: &ClientCapabilities,

@@ -1,12 +1,12 @@
 //! Asking the user, the model or the client, from the middle of a handler.
 //!
-//! 2026-07-28 has no requests from server to client. A question that has no answer yet ends the handler with an error
-//! that `?` carries out; the client is told what is missing, asks, and sends its request again with the answers; the
-//! handler runs again from the top, and this time the question returns. Nothing is held in between: what was answered
-//! before travels in a sealed state. So **ask before you act**: the lines above an unanswered question run again.
+//! 2026-07-28 has no requests from server to client. A question that has no answer yet ends the handler with an error that `?`
+//! passes on. The client is told which answers are missing, asks for them, and sends its request again with the answers; the
+//! handler runs again from the top, and this time the question returns. The server holds nothing in between: earlier answers
+//! travel with the client in a sealed state. So **ask before you act**: the lines above an unanswered question run again.
 //!
-//! In a session of an older revision a question is a request to the client, and simply waits for its answer; so it does
-//! once the handler has become a task (see [`Cx::detach`]).
+//! In a session of an older revision a question is a request to the client, and the handler waits for its answer. The same
+//! holds once the handler has become a task (see [`Cx::detach`]).
 
 mod inline;
 mod question;
@@ -87,6 +87,9 @@ impl Cx {
     ///     Ok("erased")
     /// }
     /// ```
+    ///
+    /// The question is no protection from the client program: a client of 2026-07-28 may answer `key` in its first request, and the
+    /// handler then runs without a question. The client speaks for its user in any case.
     ///
     /// The client shows a form with one field, `yes`. A test answers with `ElicitResult::accept([("yes".into(), true.into())])`.
     ///
@@ -212,7 +215,7 @@ impl Cx {
         }
     }
 
-    /// Asks in a session: each question is a request of its own, and is waited for.
+    /// Asks in a session: sends each question as a request of its own, and waits for the answers.
     async fn ask_session<Q: Questions>(
         &self,
         session: &Session,
@@ -288,7 +291,7 @@ impl Cx {
         serde_json::from_value(memory).ok()
     }
 
-    /// The answers if all are there; else the open questions are noted.
+    /// Returns the answers if all are there. Otherwise notes the open questions, and returns `None`.
     fn put<Q: Questions>(&self, questions: &Q) -> ToolResult<Option<Q::Answers>> {
         let mut known = self.0.asking.lock();
         let mut open = InputRequests::new();
@@ -310,7 +313,7 @@ impl Cx {
         if self.0.asking.is_task()
             && let Some(key) = open.keys().find(|key| known.answers.contains_key(*key))
         {
-            // A task never uses a key twice, so there is no asking again.
+            // A task cannot ask again: it uses each key only once.
             return Err(ToolError::new(format!(
                 "the answer to `{key}` does not fit the question"
             )));
@@ -337,7 +340,7 @@ struct Confirmed {
     yes: bool,
 }
 
-/// Waits for all answers of a session's client.
+/// Waits until the client of a session has answered every question.
 async fn wait(waiting: Vec<(String, Asked<'_>)>, call: &Call) -> ToolResult<()> {
     for (key, mut asked) in waiting {
         let answer = asked.question.answer().await;
@@ -351,7 +354,7 @@ async fn wait(waiting: Vec<(String, Asked<'_>)>, call: &Call) -> ToolResult<()> 
     Ok(())
 }
 
-/// A question that the client may still think about. When nobody waits any more, it is told so.
+/// A question that the client may still think about. If nobody waits for the answer any more, the client is told so.
 struct Asked<'a> {
     question: session::Question,
     call: &'a Call,
@@ -366,7 +369,7 @@ impl Drop for Asked<'_> {
     }
 }
 
-/// The requests that the specification lets ask.
+/// The requests whose handlers may ask, by the specification.
 const CAN_ASK: [&str; 3] = [
     request::TOOLS_CALL,
     request::RESOURCES_READ,

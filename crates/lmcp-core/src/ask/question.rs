@@ -1,4 +1,4 @@
-//! The kinds of question, each knowing how its answer is read.
+//! The kinds of question. Each knows how to read its answer.
 
 use std::marker::PhantomData;
 
@@ -219,7 +219,7 @@ impl Question for Roots {
     }
 }
 
-/// An answer is an object; serde by itself would take an array of its members as well.
+/// Reads an answer that must be an object. serde by itself would also take an array of the members.
 fn object<T: DeserializeOwned>(answer: &RawValue) -> Option<T> {
     let text = answer.get();
     text.starts_with('{')
@@ -246,10 +246,10 @@ pub trait Questions: Send + Sync {
     /// A tuple of answers.
     type Answers: Send;
 
-    /// All answers, or `None` with the questions that lack one added to `open`.
+    /// Returns all answers, or `None` if some are missing. The questions without an answer are added to `open`.
     ///
     /// # Errors
-    /// An answer is no.
+    /// The user said no to a question.
     fn answers(
         &self,
         known: &InputResponses,
@@ -279,7 +279,7 @@ macro_rules! questions {
             #[allow(non_snake_case, reason = "one name for the type and its value keeps the macro short")]
             fn answers(&self, known: &InputResponses, open: &mut InputRequests) -> ToolResult<Option<Self::Answers>> {
                 let ($($name,)+) = self;
-                // Every question is looked at before any is missed, so that all open ones are asked at once.
+                // Every question is read before the first missing answer returns, so that all open ones are asked at once.
                 $(let $name = answer($name, known, open)?;)+
                 Ok((|| Some(($($name?,)+)))())
             }

@@ -31,7 +31,7 @@ pub enum Event {
     Done(Result<Value, Error>),
 }
 
-/// What comes of a request, at one time.
+/// A step of a request in flight: an event, or the end.
 pub(super) enum Step {
     On(Event),
     End(Result<Box<RawValue>, Error>),
@@ -50,7 +50,7 @@ impl Calling {
         })
     }
 
-    /// The same, with the end as it came.
+    /// Does the same, and returns the end as it came.
     pub(super) async fn step(&mut self) -> Option<Step> {
         let message = self.messages.next().await?;
         Some(match message.parse() {

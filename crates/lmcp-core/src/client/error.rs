@@ -111,15 +111,21 @@ pub enum Retriable {
     No,
 }
 
-/// What is told to a client for whom the request was made.
+/// The error that a client gets for whom the request was made.
 impl From<Error> for RpcError {
     fn from(err: Error) -> Self {
         err.error
     }
 }
 
+/// Hubs and fleets count a server that lets them in no more as lost. To a client, that is its own fault.
 impl From<RpcError> for Error {
-    fn from(error: RpcError) -> Self {
+    fn from(mut error: RpcError) -> Self {
+        if let Some(data) = &mut error.data
+            && data["unauthorized"] == true
+        {
+            data["fault"] = "caller".into();
+        }
         Self {
             error,
             source: None,
@@ -153,7 +159,7 @@ impl fmt::Display for Error {
     }
 }
 
-/// The words, the code and the data on one line: the return value of `main` is printed so.
+/// Writes the words, the code and the data on one line, because Rust prints the error of `main` with it.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.error, f)?;

@@ -1,4 +1,4 @@
-//! Resources, prompts, completions, and what a server says of itself.
+//! Resources, prompts, completions, and the self-description of a server.
 
 use lmcp_wire::{
     Implementation, LoggingLevel, RpcError, ServerCapabilities,
@@ -90,7 +90,8 @@ impl Client {
     /// # Errors
     /// The server does not answer.
     pub async fn ping(&self) -> Result<(), Error> {
-        // Not a request of ours: 2026-07-28 has no `ping`, and whoever stands for the server knows what it understands.
+        // This is no request of the client: 2026-07-28 has no `ping`, and the service that stands for the server knows how to
+        // ask it.
         let ping = self.server.ping();
         let Some(most) = self.settings.timeout else {
             return Ok(ping.await?);

@@ -16,11 +16,11 @@ use tokio::time::Instant;
 use super::{Client, Error};
 use crate::outcome::value_bytes;
 
-/// Lists that are still good, by their method.
+/// Lists that are still fresh, by their method.
 #[derive(Default)]
 pub(super) struct Lists {
     kept: HashMap<&'static str, Kept>,
-    /// How many changes were heard of: a list that was asked for before the last one may be stale.
+    /// The number of changes that were announced. A list that was requested before the last of them may be stale.
     changes: u64,
 }
 
@@ -30,7 +30,7 @@ struct Kept {
 }
 
 impl Lists {
-    /// The list that a notification is about is good no longer.
+    /// Drops the list that a change notification is about.
     pub(super) fn forget(&mut self, notification: &str) {
         let lists: &[&str] = match notification {
             notification::TOOLS_CHANGED => &[request::TOOLS_LIST],
@@ -119,7 +119,7 @@ impl Client {
                 items.extend(more);
             }
             good = good.min(Duration::from_millis(page["ttlMs"].as_u64().unwrap_or(0)));
-            // The empty string is a cursor like any other.
+            // An empty string is a cursor like any other.
             let Value::String(next) = page["nextCursor"].take() else {
                 self.keep(method, &items, good, changes);
                 return Ok(items);
@@ -140,7 +140,8 @@ impl Client {
         Err(RpcError::internal(words).into())
     }
 
-    /// Keeps a list that was asked for after so many changes.
+    /// Keeps a list, unless a change was announced since it was requested. `changes` is the number of changes before the
+    /// request.
     fn keep(&self, method: &'static str, items: &[Value], good: Duration, changes: u64) {
         if good.is_zero() {
             return;
@@ -156,11 +157,11 @@ impl Client {
     }
 }
 
-/// More than any server has.
+/// The most pages of a list. No server has so many.
 const MOST_PAGES: usize = 1000;
 
-/// More than any server has, in memory. One page is as long as a message may be.
+/// The most bytes of a list in memory. No server has so many. One page is as long as a message may be.
 const MOST_BYTES: usize = 64 << 20;
 
-/// No list is kept longer, whatever a server says.
+/// The longest time that a list is kept, whatever the server allows.
 const LONGEST_KEPT: Duration = Duration::from_secs(24 * 3600);

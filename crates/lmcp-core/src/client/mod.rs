@@ -1,7 +1,7 @@
 //! A client: typed calls to a server in the same process or, with the feature `client` of `lmcp`, to any server.
 //!
-//! The client speaks the newest revision to a [`Service`](crate::Service). Transports and older revisions are known to the service
-//! that stands for a remote server.
+//! The client speaks the newest revision to a [`Service`](crate::Service). For a remote server, the service that stands for it
+//! knows the transport and the older revisions.
 
 mod calling;
 mod error;
@@ -100,7 +100,7 @@ pub struct Client {
 #[derive(Default)]
 struct Shared {
     lists: Mutex<Lists>,
-    /// Set after the client was made.
+    /// The log level that was set after the client was made.
     level: Mutex<Option<LoggingLevel>>,
     /// Requests that cancel tasks nobody waits for any more.
     cancelling: Tasks,
@@ -285,7 +285,7 @@ impl Client {
         within.unwrap_or_else(|_| Err(Error::late(method, most)))
     }
 
-    /// Asks as often as the server wants to know something first.
+    /// Sends the request, and answers the questions of the server, until the result comes.
     async fn rounds(&self, method: &str, mut params: Value) -> Result<Box<RawValue>, Error> {
         for _ in 0..MOST_ROUNDS {
             let mut calling = self.begin(method, &params);
@@ -338,7 +338,7 @@ impl Client {
         Calling::new(messages, Arc::clone(&self.shared))
     }
 
-    /// Parameters with who asks, as text: they are read once more anyway, by whatever is on the other side.
+    /// Writes the parameters as text, with the members of `_meta` that the client adds. The receiver parses them again anyway.
     fn params(&self, params: &Value) -> Vec<u8> {
         let none = Map::new();
         let params = params.as_object().unwrap_or(&none);
@@ -377,7 +377,7 @@ impl Client {
         set.or(self.settings.log_level)
     }
 
-    /// Sends one message as it would come from a transport.
+    /// Sends one message as if it came from a transport.
     fn send(&self, message: &Bytes) -> Messages {
         let refused =
             |id: Option<&RequestId>, error: &RpcError| Messages::ready(Message::error(id, error));
@@ -424,7 +424,7 @@ impl std::fmt::Debug for Client {
     }
 }
 
-/// What a call of a tool names.
+/// Makes the parameters of a call of a tool.
 fn tool(name: &str, arguments: Value) -> Value {
     let mut params = Map::new();
     params.insert("name".to_owned(), name.into());
@@ -432,7 +432,7 @@ fn tool(name: &str, arguments: Value) -> Value {
     params.into()
 }
 
-/// A member of an object, and the comma behind it.
+/// Writes a member of an object, and a comma after it.
 fn member<T: Serialize + ?Sized>(out: &mut Vec<u8>, name: &str, value: &T) {
     jsonrpc::append(out, name);
     out.push(b':');
@@ -440,7 +440,7 @@ fn member<T: Serialize + ?Sized>(out: &mut Vec<u8>, name: &str, value: &T) {
     out.push(b',');
 }
 
-/// Does the client say this itself?
+/// Whether the client writes this member of `_meta` itself.
 fn is_head(name: &str) -> bool {
     let said = [
         meta::PROTOCOL_VERSION,
@@ -450,7 +450,7 @@ fn is_head(name: &str) -> bool {
     said.contains(&name)
 }
 
-/// What kind of result it is, if it says so.
+/// Returns the type of the result, if the result names it.
 fn kind(result: &RawValue) -> Option<Cow<'_, str>> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -472,5 +472,5 @@ fn read<T: DeserializeOwned>(value: Value) -> Result<T, Error> {
         .map_err(|err| RpcError::internal(format!("the result does not fit: {err}")).into())
 }
 
-/// How often a server may ask before it answers one request.
+/// How often a server may ask questions before it answers one request.
 const MOST_ROUNDS: usize = 32;

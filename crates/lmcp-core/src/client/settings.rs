@@ -15,10 +15,10 @@ pub type Answerer = Arc<
     dyn Fn(Asked) -> Pin<Box<dyn Future<Output = Result<Value, RpcError>> + Send>> + Send + Sync,
 >;
 
-/// Hears how far requests have got.
+/// A function that is called with the progress of requests.
 pub(super) type Watcher = Arc<dyn Fn(ProgressParams) + Send + Sync>;
 
-/// Hears log messages.
+/// A function that is called with log messages.
 pub(super) type Logger = Arc<dyn Fn(LoggingMessageParams) + Send + Sync>;
 
 /// A question of a server.
@@ -33,7 +33,7 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// A question, by its key.
+    /// Makes a question with this key.
     pub fn new(key: String, question: InputRequest) -> Self {
         Self { key, question }
     }
@@ -52,7 +52,8 @@ impl Asked {
     }
 }
 
-/// In the extensions of a caller in this process: it wants the keys of questions in revisions that have none.
+/// A marker in the extensions of a caller in this process: the caller wants the keys of questions also in revisions that have
+/// none.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::exhaustive_structs, reason = "a marker")]
@@ -70,11 +71,11 @@ pub struct Settings {
     pub version: Option<ProtocolVersion>,
     /// The function that answers questions.
     pub answer: Option<Answerer>,
-    /// Calls as somebody: for servers in the same process.
+    /// The caller in whose name requests are made, for servers in the same process.
     pub(super) caller: Caller,
     pub(super) log_level: Option<LoggingLevel>,
     pub(super) logger: Option<Logger>,
-    /// Hears how far requests have got.
+    /// The function that is called with the progress of requests.
     pub(super) watcher: Option<Watcher>,
     /// How long a request may take.
     pub(super) timeout: Option<Duration>,

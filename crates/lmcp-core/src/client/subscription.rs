@@ -80,7 +80,11 @@ impl Client {
 }
 
 impl Subscription {
-    /// Waits for the next change. `None`: the server has ended the subscription.
+    /// Waits for the next change. A connection that breaks is made again, and the server is told the subscription again. Everything that
+    /// is watched is then reported as changed, because nobody heard what changed meanwhile.
+    ///
+    /// `None`: the subscription is over. The server has ended it, or refuses it since the connection was made again, or could not be
+    /// reached for 10 s. What changes from then on is not told: read again what you need, and subscribe again.
     pub async fn next(&mut self) -> Option<Change> {
         loop {
             let (method, mut params) = match self.0.next().await? {

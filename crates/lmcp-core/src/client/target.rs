@@ -150,7 +150,7 @@ impl Builder {
     }
 }
 
-/// Without a pipe in between there is no handshake.
+/// Refuses revisions that begin with a handshake: without a pipe to the server there is none.
 fn expect_newest(settings: &Settings) -> Result<(), Error> {
     match settings.version.filter(|wanted| wanted.has_handshake()) {
         None => Ok(()),

@@ -1,4 +1,4 @@
-//! Tasks, awaited as if they were calls.
+//! Waits for tasks as if they were calls.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tokio::{runtime::Handle, time::sleep};
 use super::{Asked, Client, Error, read};
 
 impl Client {
-    /// The result of a tool, which may have become a task.
+    /// Returns the result of a tool, and waits for it if the call became a task.
     pub(super) async fn finished(&self, result: Value) -> Result<Value, Error> {
         match (result["resultType"].as_str(), result["taskId"].as_str()) {
             (Some("task"), Some(id)) => self.await_task(id, &result).await,
@@ -28,7 +28,7 @@ impl Client {
         }
     }
 
-    /// Asks how a task stands until it has ended, and answers what it asks.
+    /// Asks for the state of a task until the task has ended, and answers its questions.
     async fn await_task(&self, id: &str, begun: &Value) -> Result<Value, Error> {
         let mut wait = interval(begun);
         let mut unless_ended = CancelTask {
@@ -83,10 +83,10 @@ fn interval(task: &Value) -> Duration {
     Duration::from_millis(wish.clamp(SHORTEST, LONGEST))
 }
 
-/// Cancels a task at the server when its caller waits no longer.
+/// Cancels a task at the server when nobody waits for it any more.
 struct CancelTask<'a> {
     client: &'a Client,
-    /// None once the task has ended.
+    /// `None` once the task has ended.
     id: Option<&'a str>,
 }
 
@@ -97,13 +97,14 @@ impl Drop for CancelTask<'_> {
         };
         let (client, id) = (self.client.clone(), json!({ "taskId": id }));
         self.client.shared.cancelling.spawn(async move {
-            // Nobody is left to be told of an error.
+            // Nobody is left who could be told of an error.
             let _ = client.request(request::TASKS_CANCEL, id).await;
         });
     }
 }
 
-/// How often a task is asked for, in milliseconds: where the server says nothing, and whatever it says.
+/// The time between two looks at a task, in milliseconds: the usual one if the server names none, and the bounds for the
+/// server's wish.
 const USUAL: u64 = 500;
 const SHORTEST: u64 = 10;
 const LONGEST: u64 = 60_000;

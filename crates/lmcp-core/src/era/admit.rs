@@ -1,4 +1,5 @@
-//! The way in: a message becomes a valid [`Request`] of some revision, here of the newest; those of sessions are `legacy/admit`.
+//! The way in: turns a message into a valid [`Request`]. This file knows the newest revision; `legacy/admit` knows those with
+//! sessions.
 
 use std::borrow::Cow;
 
@@ -23,10 +24,10 @@ use crate::{
     session::{Agreement, Session},
 };
 
-/// A request that a program makes for itself, under this name and in the newest revision.
+/// Makes a request of a program's own, under the name of the program and in the newest revision.
 ///
 /// # Errors
-/// As for [`admit`].
+/// The same as for [`admit`].
 pub fn own_request(
     program: &str,
     version: &str,
@@ -52,8 +53,8 @@ pub fn own_request(
 
 /// Turns a request message into a valid [`Request`], or says what is wrong with it.
 ///
-/// `frame` is the message that `method` and `params` were read from. A message that says in its `_meta` that it stands
-/// alone does so; any other belongs to the session, if there is one.
+/// `frame` is the message that `method` and `params` were read from. If the `_meta` of a message says that it stands alone, it
+/// stands alone. Any other message belongs to the session, if there is one.
 ///
 /// # Errors
 /// The JSON-RPC error to answer with.
@@ -66,7 +67,7 @@ pub fn admit(
     session: Option<&Session>,
 ) -> Result<Request, RpcError> {
     let meta = params.meta.unwrap_or_default();
-    // Past here names are copied, compared and repeated: one of megabytes does not get there.
+    // After this point names are copied, compared and repeated: a name of megabytes must not get there.
     for (member, raw) in [
         ("name", params.name),
         ("uri", params.uri),
@@ -102,13 +103,13 @@ pub fn admit(
     })
 }
 
-/// What a request that stands alone must say of itself: version, capabilities, method and name, everything that can be checked
-/// without knowing what the server offers. The order of the checks follows the specification's Streamable HTTP page: what a
-/// peer gets wrong first is what it is told.
+/// Checks the members that a request that stands alone must have: version, capabilities, method and name, everything that can
+/// be checked without the offers of the server. The checks are in the order of the specification's Streamable HTTP page, and
+/// the peer is told the first fault.
 fn stands_alone(params: &Params<'_>, method: &str, caller: &Caller) -> Result<Admitted, RpcError> {
     let meta = params.meta.unwrap_or_default();
     let headers = caller.headers();
-    // First of all, a modern request over HTTP has the header; that it agrees can be told only once there is a version.
+    // The first check: a modern request over HTTP must have the header. The two can be compared only once the version is read.
     let mirrored = match headers {
         Some(headers) if meta.is_modern() => {
             Some(expect_header(headers, header::PROTOCOL_VERSION)?)
@@ -137,7 +138,7 @@ fn stands_alone(params: &Params<'_>, method: &str, caller: &Caller) -> Result<Ad
     }
     let version = match version.parse() {
         Ok(version) if MODERN.contains(&version) => version,
-        // One that is served, only not so.
+        // This revision is served, but its requests do not stand alone.
         Ok(_) => {
             let mut error = RpcError::unsupported_version(&version, &MODERN);
             error.message =
@@ -155,7 +156,7 @@ fn stands_alone(params: &Params<'_>, method: &str, caller: &Caller) -> Result<Ad
     if is_removed(method) {
         return Err(RpcError::method_not_found(method));
     }
-    // Whoever answers tells of a name that is no string.
+    // A name that is no string is reported later, by the code that answers the method.
     if let Some(headers) = headers.filter(|_| is_named(method))
         && let Some(name) = target(method, params).and_then(|raw| string(raw.get().as_bytes()))
     {
@@ -183,25 +184,25 @@ fn missing(key: &str, expected: &str) -> RpcError {
     RpcError::invalid_params(format!("`params._meta[\"{key}\"]` must be {expected}"))
 }
 
-/// Whether the message opens a session. Then [`handshake`] reads it.
+/// Whether the message opens a session. In this case [`handshake`] reads it.
 pub fn is_handshake(method: &str, params: &Params<'_>) -> bool {
     method == request::INITIALIZE && !params.meta.is_some_and(|meta| meta.is_modern())
 }
 
-/// Reads the opening of a client and settles on a revision.
+/// Reads the handshake of a client and agrees on a revision.
 ///
 /// # Errors
-/// It names no revision at all.
+/// The message names no revision.
 pub fn handshake(frame: &Bytes) -> Result<Agreement, RpcError> {
     legacy::admit::handshake(frame)
 }
 
-/// The answer to a request that neither stands alone nor belongs to a session. `None`: it does stand alone.
+/// The error for a request that neither stands alone nor belongs to a session. `None`: the request stands alone.
 pub(crate) fn no_way_in(id: &RequestId, method: &str, params: &Params<'_>) -> Option<Message> {
     if params.meta.is_some_and(|meta| meta.is_modern()) {
         return None;
     }
-    // Anybody may ask whether somebody is there.
+    // A ping is answered without a session.
     if method == request::PING {
         return Some(Message::result(jsonrpc::result(id, &json!({}))));
     }
@@ -219,7 +220,7 @@ fn known(method: &str) -> Cow<'static, str> {
     }
 }
 
-/// Does this revision have the method no longer?
+/// Whether this revision has removed the method.
 fn is_removed(method: &str) -> bool {
     matches!(
         method,
@@ -231,7 +232,7 @@ fn is_removed(method: &str) -> bool {
     )
 }
 
-/// Is the method about something that a header names, too?
+/// Whether a header repeats the name that the method is about.
 fn is_named(method: &str) -> bool {
     matches!(
         method,

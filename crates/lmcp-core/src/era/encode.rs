@@ -1,4 +1,4 @@
-//! The way out: what a service replies becomes messages that the client of the request can read. Responses of the newest
+//! The way out: turns the replies of a service into messages that the client of the request can read. Responses of the newest
 //! revision are written here, those of sessions in `legacy/encode`.
 
 use std::borrow::Cow;
@@ -31,14 +31,14 @@ pub(crate) struct Encoder {
     id: RequestId,
     method: Cow<'static, str>,
     version: ProtocolVersion,
-    /// Of the older revisions. None where every request stands alone.
+    /// Only for older revisions. `None` where every request stands alone.
     session: Option<Session>,
     progress_token: Option<ProgressToken>,
     log_level: Option<LoggingLevel>,
     caller: Caller,
     /// Large answers count as memory of their caller.
     budget: Budget,
-    /// To be said next, before anything else is asked for.
+    /// A message that is sent next, before the service is asked for more.
     held: Option<Message>,
 }
 
@@ -57,12 +57,12 @@ impl Encoder {
         }
     }
 
-    /// The message that follows the last one, whatever the service says next.
+    /// Takes the message that must follow the last one, before anything else that the service sends.
     pub(crate) fn held(&mut self) -> Option<Message> {
         self.held.take()
     }
 
-    /// One message. `None`: this client cannot be told so, or does not want to know.
+    /// Encodes one reply. `None`: this client cannot receive such a message, or did not ask for it.
     pub(crate) fn encode(&mut self, reply: Reply) -> Option<Message> {
         match reply {
             Reply::Progress(report) => self.progress(report),
@@ -105,14 +105,14 @@ impl Encoder {
         if !self.is_subscription() || self.caller.transport() == Transport::Http {
             return message;
         }
-        // The specification wants the notice wherever streams share a channel, and the response everywhere.
+        // The specification wants the notice where several streams share a channel, and the response everywhere.
         self.held = Some(message);
         let params = json!({ "requestId": self.id, "reason": "the server is closing" });
         Message::notification(notification::CANCELLED, &params)
     }
 
-    /// An answer of another server, of so many bytes, that is longer in this revision has to fit the share of its caller: only the
-    /// shorter one had to before.
+    /// Checks that the answer of another server fits the share of the caller if it got longer in this revision. `passed_on` is
+    /// its length before: only that length was checked until now.
     fn expect_room(&self, passed_on: Option<usize>, json: Vec<u8>) -> Result<Vec<u8>, RpcError> {
         if passed_on.is_none_or(|before| json.len() <= before + CALL_BYTES) {
             return Ok(json);
@@ -173,7 +173,7 @@ impl Encoder {
         }
     }
 
-    /// Is the request a subscription, whose messages name it?
+    /// Whether the request is a subscription. Messages of a subscription name it.
     fn is_subscription(&self) -> bool {
         self.session.is_none() && self.method == request::LISTEN
     }
@@ -184,21 +184,21 @@ impl Encoder {
     }
 }
 
-/// A whole response of 2026-07-28: what a request came to, between the members that every result has.
+/// Writes a whole response of 2026-07-28: the outcome, between the members that every result has.
 fn response(id: &RequestId, method: &str, mut outcome: Outcome) -> Result<Vec<u8>, RpcError> {
     if method == request::LISTEN {
         let subscription = serde_json::to_value(id).unwrap_or_default();
         let meta = outcome.meta.get_or_insert_default();
         meta.insert(meta::SUBSCRIPTION_ID.to_owned(), subscription);
     }
-    let mut out = Vec::with_capacity(320);
+    let mut out = Vec::with_capacity(320 + outcome.contents_bytes());
     jsonrpc::open_result(&mut out, id);
     write(&mut out, method, outcome)?;
     out.push(b'}');
     Ok(out)
 }
 
-/// An error, as 2026-07-28 says it.
+/// Changes an error to the code that 2026-07-28 has for it.
 fn refusal(mut error: RpcError) -> RpcError {
     if error.code == error::RESOURCE_NOT_FOUND {
         error.code = error::INVALID_PARAMS;
@@ -219,7 +219,7 @@ fn stamped(subscription: &RequestId, params: &str) -> Vec<u8> {
     out
 }
 
-/// A result without its envelope.
+/// Writes a result without its envelope.
 pub(super) fn write(out: &mut Vec<u8>, method: &str, mut outcome: Outcome) -> Result<(), RpcError> {
     let info = outcome.server_info.as_deref();
     let told = match &mut outcome.payload {
@@ -251,7 +251,7 @@ pub(super) fn write(out: &mut Vec<u8>, method: &str, mut outcome: Outcome) -> Re
     Ok(())
 }
 
-/// `_meta`, with who answered.
+/// Writes `_meta`, with the name of the server.
 fn write_meta(out: &mut Vec<u8>, told: Option<Meta>, info: Option<&str>) {
     let Some(info) = info else {
         if let Some(told) = told.filter(|told| !told.is_empty()) {
@@ -269,7 +269,7 @@ fn write_meta(out: &mut Vec<u8>, told: Option<Meta>, info: Option<&str>) {
     out.push(b'}');
 }
 
-/// A result that is passed on: as it is, with what every result must have and this one may lack.
+/// Writes a result that is passed on. Members that every result must have are added if they are missing.
 fn write_raw(
     out: &mut Vec<u8>,
     method: &str,
@@ -288,7 +288,7 @@ fn write_raw(
     let told = result.take("_meta");
     let mut told = members::read_meta(told.as_deref())?;
     if method == request::DISCOVER {
-        // The answer to a handshake says the same in other words.
+        // These members of the answer to a handshake have other names here.
         result.take("protocolVersion");
         if let Some(info) = result.take("serverInfo") {
             told.set(meta::SERVER_INFO, &*info);
@@ -319,7 +319,7 @@ fn write_raw(
     Ok(())
 }
 
-/// The same for a result that no rule is about: everything is copied as it is written.
+/// Does the same for a result that no rule changes: all other members are copied as they are written.
 fn write_plain(out: &mut Vec<u8>, text: &str, info: Option<&str>) {
     let (mut kind, mut told) = ("\"complete\"", "{}");
     let kind_and_told = |name: &str| matches!(name, "resultType" | "_meta");

@@ -1,5 +1,5 @@
-//! What an engine writes before anybody asks for it, in the form of each revision: pages of lists, and results of tasks.
-//! An engine is given these when it is made, and calls nothing else of `era/`.
+//! Data that an engine writes ahead of any request, in the form of each revision: pages of lists, and results of tasks. An
+//! engine is given these functions when it is made, and calls nothing else of `era/`.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use super::{encode, legacy::downgrade, versions::LEGACY};
 use crate::{outcome::Outcome, server::Forms};
 
-/// Those of the revisions that are served.
+/// The forms of the revisions that are served.
 pub(crate) static FORMS: Forms = Forms {
     tool: |version, tool| shown(version, tool, downgrade::tool),
     prompt: |version, prompt| shown(version, prompt, downgrade::prompt),

@@ -1,4 +1,4 @@
-//! The members of a result, as every revision writes them.
+//! The members of a result that every revision writes alike.
 
 use lmcp_wire::{
     RpcError,
@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use crate::outcome::{Page, Payload};
 
-/// The results that say how long they may be reused.
+/// The methods whose results say how long they may be reused.
 pub(super) const CACHED: [&str; 6] = [
     request::DISCOVER,
     request::TOOLS_LIST,
@@ -24,16 +24,16 @@ pub(super) const CACHED: [&str; 6] = [
 /// Reads a result that is passed on.
 ///
 /// # Errors
-/// It is no object, or has too many members.
+/// The text is no object, or has too many members.
 pub(super) fn read(text: &str) -> Result<Members<'_>, RpcError> {
     let refused = |err| RpcError::internal(format!("the result cannot be passed on: {err}"));
     Members::read(text).map_err(refused)
 }
 
-/// Reads the `_meta` of such a result. One that is no object says nothing.
+/// Reads the `_meta` of such a result. A `_meta` that is no object counts as empty.
 ///
 /// # Errors
-/// It has too many members.
+/// The object has too many members.
 pub(super) fn read_meta(meta: Option<&RawValue>) -> Result<Members<'_>, RpcError> {
     match meta.map(RawValue::get).filter(|meta| meta.starts_with('{')) {
         Some(meta) => read(meta),
@@ -41,7 +41,8 @@ pub(super) fn read_meta(meta: Option<&RawValue>) -> Result<Members<'_>, RpcError
     }
 }
 
-/// Writes the own members of a result, each behind a comma. What a revision writes in its own way has none here.
+/// Writes the members of a result, with a comma before each. A result that each revision writes in its own way has no members
+/// here.
 pub(super) fn write(out: &mut Vec<u8>, payload: &Payload) {
     match payload {
         Payload::CallTool(result) => splice(out, result),
@@ -55,7 +56,7 @@ pub(super) fn write(out: &mut Vec<u8>, payload: &Payload) {
     }
 }
 
-/// The same of a page of a list.
+/// Writes the members of a page of a list.
 pub(super) fn write_page(out: &mut Vec<u8>, page: &Page) {
     out.push(b',');
     out.extend_from_slice(&page.members);
@@ -65,7 +66,7 @@ pub(super) fn write_page(out: &mut Vec<u8>, page: &Page) {
     }
 }
 
-/// How long a result may be reused: only complete results of lists, reads and discovery may be at all.
+/// Returns how long a result may be reused. Only complete results of lists, reads and discovery may be reused.
 pub(super) fn cache_hint(payload: &Payload) -> Option<CacheHint> {
     match payload {
         Payload::ReadResource(_, hint) | Payload::Discover(_, hint) | Payload::List(_, hint) => {

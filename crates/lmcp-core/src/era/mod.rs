@@ -1,9 +1,9 @@
-//! Which revision a message is written in, and what an answer in that revision looks like.
+//! Finds the revision of a message, and writes answers in that revision.
 //!
-//! The only place of the workspace that compares versions. Requests come in by `admit`, and past it a
-//! [`Request`](crate::Request) *is* valid; what a service replies goes out by `encode`. Between the two nobody calls here.
-//! Both are written for the newest revision. Each family of older ones is a folder that says what it does otherwise, with an arm
-//! in the two.
+//! No other module of the workspace compares versions. Requests come in through `admit`, and past it a
+//! [`Request`](crate::Request) *is* valid; the replies of a service go out through `encode`. No code in between calls this
+//! module. Both are written for the newest revision. Each family of older revisions is a folder that holds the differences,
+//! with a `match` arm in the two.
 
 mod admit;
 mod encode;
@@ -20,12 +20,12 @@ pub(crate) use forms::FORMS;
 use lmcp_wire::{LoggingLevel, ProgressToken, ProtocolVersion, RpcError, limits::LONGEST_NAME};
 use serde_json::value::RawValue;
 
-/// What a request says of itself, beside what it wants.
+/// The members of `_meta` that lmcp reads when a request is admitted.
 struct Admitted {
     version: ProtocolVersion,
     progress_token: Option<ProgressToken>,
     log_level: Option<LoggingLevel>,
-    /// A fault in `_meta`, reported only if no check of what is wanted fails.
+    /// A fault in `_meta`. It is reported only if all other checks of the request succeed.
     flaw: Option<Box<RpcError>>,
 }
 

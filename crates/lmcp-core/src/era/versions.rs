@@ -1,4 +1,4 @@
-//! Which revisions are served, and what each of them has: facts about versions, and nothing else.
+//! The revisions that are served, and the features of each: facts about versions, and nothing else.
 
 use lmcp_wire::{ClientCapabilities, Object, ProtocolVersion, RpcError, task};
 
@@ -27,10 +27,11 @@ pub(super) fn names() -> Vec<String> {
     SERVED.iter().map(ToString::to_string).collect()
 }
 
-/// The revision of an HTTP request that has no session, by its header. `None`: one in which requests stand alone.
+/// Returns the revision of an HTTP request that has no session, by its header. `None`: a revision in which requests stand
+/// alone.
 pub(crate) fn assumed(header: Option<&str>) -> Result<Option<ProtocolVersion>, RpcError> {
     let Some(header) = header else {
-        // The specification's word for clients that say nothing.
+        // The specification names this revision for clients that send no header.
         return Ok(Some(ProtocolVersion::V2025_03_26));
     };
     match header.trim().parse() {
@@ -43,7 +44,7 @@ pub(crate) fn has_priming(version: ProtocolVersion) -> bool {
     version >= ProtocolVersion::V2025_11_25
 }
 
-/// Takes away what the revision does not have, whatever a client declares.
+/// Removes capabilities that the revision does not have, whatever a client declares.
 pub(crate) fn trim_capabilities(version: ProtocolVersion, capabilities: &mut ClientCapabilities) {
     if version < ProtocolVersion::V2025_06_18 {
         capabilities.elicitation = None;
@@ -57,7 +58,7 @@ pub(crate) fn trim_capabilities(version: ProtocolVersion, capabilities: &mut Cli
             sampling.tools = None;
         }
     }
-    // Tasks as they are today came with 2026-07-28.
+    // Tasks in their present form came with 2026-07-28.
     if let Some(extensions) = &mut capabilities.extensions {
         extensions.remove(task::EXTENSION);
     }

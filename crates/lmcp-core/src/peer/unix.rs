@@ -7,7 +7,7 @@ use std::{
 
 use super::Process;
 
-/// The process that connected, as the kernel tells it.
+/// The process that connected to a unix socket, as the kernel describes it.
 #[derive(Debug)]
 pub struct Peer {
     process: Process,
@@ -24,17 +24,17 @@ impl Peer {
         }
     }
 
-    /// How long ago the connection was taken.
+    /// How long ago the connection was accepted.
     pub fn age(&self) -> Duration {
         self.taken.elapsed()
     }
 
-    /// The process that connected. It may have ended since, and its number be another's.
+    /// The process that connected. The process may have ended since, and another process may have its number.
     pub fn process(&self) -> Process {
         self.process
     }
 
-    /// The connection, to ask the kernel more about it. Nothing is to be read or written there.
+    /// The connection, to ask the kernel more about the process. Do not read or write there.
     pub fn socket(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }

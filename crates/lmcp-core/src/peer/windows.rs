@@ -1,4 +1,4 @@
-//! The process at the other end of a unix socket: nobody, because there are no such sockets here.
+//! The process at the other end of a unix socket: Windows has no such sockets.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use super::Process;
 pub enum Peer {}
 
 impl Peer {
-    /// How long ago the connection was taken.
+    /// How long ago the connection was accepted.
     pub fn age(&self) -> Duration {
         match *self {}
     }
 
-    /// The process that connected. It may have ended since, and its number be another's.
+    /// The process that connected. The process may have ended since, and another process may have its number.
     pub fn process(&self) -> Process {
         match *self {}
     }

@@ -1,4 +1,4 @@
-//! Resources: something at a URI, or a family of things at the URIs of a template.
+//! Resources: one item at a URI, or a family of items at the URIs of a template.
 
 pub mod template;
 
@@ -44,10 +44,10 @@ use template::Template;
 ///     .resource(Resource::template("note://{name}", "note", note).mime("text/markdown"));
 /// ```
 pub struct Resource<S = ()> {
-    /// The name and all else a list shows; `uri` holds the template for templates.
+    /// The members that a list shows. For a template, `uri` holds the template.
     spec: wire::Resource,
     is_template: bool,
-    /// Tells why the variables of these names could never be read.
+    /// Returns the reason why variables of these names could never be read.
     flaw: fn(&[&str]) -> Option<Flaw>,
     read: Unbound<S, Variables, Contents>,
     cache: CacheHint,
@@ -102,7 +102,7 @@ impl<S: Send + Sync + 'static> Resource<S> {
         A: DeserializeOwned + Send + 'static,
         R: IntoContents + 'static,
     {
-        // Variables that do not fit name nothing.
+        // A URI whose variables do not fit the type names no resource.
         let decode =
             |variables: Variables| strings::read(&variables).map_err(|_| ToolError::not_found());
         let read = handler::erase(handler, decode, R::into_contents);
@@ -228,7 +228,7 @@ pub(crate) fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The contents that were read.
+/// The contents of a resource.
 #[derive(Clone, Debug)]
 pub struct Contents(Found);
 
@@ -240,7 +240,7 @@ enum Found {
 }
 
 impl Contents {
-    /// Gives what has no URI or MIME type those of the resource.
+    /// Gives contents without a URI and a MIME type those of the resource.
     fn place(self, uri: &str, mime_type: Option<&str>) -> Vec<ResourceContents> {
         let contents = match self.0 {
             Found::Text(text) => ResourceContents::text(uri, text),
@@ -254,16 +254,16 @@ impl Contents {
     }
 }
 
-/// Something that reading a resource can give: text, bytes, contents with their own URIs, or a `Result` of these.
+/// A type that the function of a resource can return: text, bytes, contents with their own URIs, or a `Result` of these.
 #[diagnostic::on_unimplemented(
     message = "a resource cannot be `{Self}`",
     note = "return `String`, `Vec<u8>`, `Vec<ResourceContents>`, or a `ToolResult` of one of these"
 )]
 pub trait IntoContents: Send {
-    /// The contents.
+    /// Returns the contents.
     ///
     /// # Errors
-    /// It could not be read, or is not there.
+    /// The resource could not be read, or does not exist.
     fn into_contents(self) -> ToolResult<Contents>;
 }
 
@@ -281,7 +281,7 @@ impl IntoContents for Vec<u8> {
 
 impl IntoContents for Vec<ResourceContents> {
     fn into_contents(self) -> ToolResult<Contents> {
-        // The specification wants an error for what is not there, never an empty list.
+        // The specification wants an error for a resource that does not exist, never an empty list.
         if self.is_empty() {
             Err(ToolError::not_found())
         } else {
@@ -296,17 +296,17 @@ impl<T: IntoContents, E: Into<ToolError> + Send> IntoContents for Result<T, E> {
     }
 }
 
-/// A resource with its state: what the catalog holds.
+/// A resource with its state, as the catalog holds it.
 pub(crate) struct AnyResource {
     pub(crate) spec: wire::Resource,
-    /// What to match URIs with; absent for plain resources.
+    /// Matches URIs. `None` for plain resources.
     pub(crate) template: Option<Result<Template, String>>,
     flaw: fn(&[&str]) -> Option<Flaw>,
     read: Bound<Variables, Contents>,
     pub(crate) cache: CacheHint,
     pub(crate) completions: Completions,
     pub(crate) roles: Roles,
-    /// Tells it from one of the same name that was there before.
+    /// Tells this resource from an earlier one of the same name.
     pub(crate) number: u64,
 }
 

@@ -1,14 +1,13 @@
-//! URI templates, RFC 6570 as far as `{x}`, `{+x}` and `{?x,y}`.
+//! URI templates of RFC 6570, limited to `{x}`, `{+x}` and `{?x,y}`.
 //!
-//! `{x}` is one path segment or a part of one: it never contains a `/`, escaped or not, and is never `.` or `..`.
-//! `{+x}` may contain `/`, but no segment of it is `..`, and behind a `/` it does not begin with another: joined to a
-//! folder, it stays below. `{?x,y}` stands at the end; its values may be absent and come
-//! in any order. `{x}` reaches as far as the first
-//! occurrence of the text that follows it, `{+x}` as far as the last.
+//! `{x}` is one path segment or a part of one: its value never contains a `/`, escaped or not, and is never `.` or `..`. The
+//! value of `{+x}` may contain `/`, but none of its segments is `..`, and after a `/` of the template the value does not begin
+//! with another `/`: joined to a folder, it stays below that folder. `{?x,y}` is the end of the template; its values may be
+//! absent and come in any order. `{x}` reaches to the first occurrence of the text that follows it, `{+x}` to the last.
 
 use std::collections::BTreeMap;
 
-/// A template, taken apart.
+/// A parsed template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template {
     parts: Vec<Part>,
@@ -25,10 +24,10 @@ enum Part {
 }
 
 impl Template {
-    /// Takes a template apart.
+    /// Parses a template.
     ///
     /// # Errors
-    /// Says what is not supported or wrong.
+    /// The text names the part that is wrong or not supported.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut template = Self {
             parts: Vec::new(),
@@ -59,7 +58,7 @@ impl Template {
         }
     }
 
-    /// The variables, in order.
+    /// Returns the names of the variables, in order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         let parts = self.parts.iter().filter_map(|part| match part {
             Part::Literal(_) => None,
@@ -68,7 +67,7 @@ impl Template {
         parts.chain(self.query.iter().map(String::as_str))
     }
 
-    /// The values of the variables, if the URI is one of this template's.
+    /// Returns the values of the variables, if the URI fits this template.
     pub fn matches(&self, uri: &str) -> Option<BTreeMap<String, String>> {
         let (mut rest, query) = match uri.split_once('?') {
             Some((path, query)) if !self.query.is_empty() => (path, Some(query)),
@@ -113,7 +112,7 @@ impl Template {
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             let name = unescape(name)?;
-            // A parameter the template does not have names another resource.
+            // A parameter that the template does not have belongs to another resource.
             if !self.query.contains(&name) || values.insert(name, unescape(value)?).is_some() {
                 return None;
             }
@@ -165,7 +164,7 @@ fn variable(name: &str) -> Result<String, String> {
     }
 }
 
-/// One segment: not empty, no slash even behind an escape, not a step up.
+/// Reads one segment: not empty, without a slash even as an escape, and not `.` or `..`.
 fn segment(text: &str) -> Option<String> {
     let value = unescape(text)?;
     let plain =
@@ -173,13 +172,13 @@ fn segment(text: &str) -> Option<String> {
     (plain && value != "." && value != "..").then_some(value)
 }
 
-/// Segments, none of them a step up.
+/// Reads several segments. None of them may be `..`.
 fn path(text: &str) -> Option<String> {
     let value = unescape(text).filter(|_| !text.contains(['?', '#']))?;
     (!value.is_empty() && !value.split(['/', '\\']).any(|segment| segment == "..")).then_some(value)
 }
 
-/// Undoes percent-encoding. A malformed escape, a NUL or what is not UTF-8 is no value.
+/// Decodes percent-encoding. `None` for a malformed escape, a NUL, or bytes that are not UTF-8.
 pub(crate) fn unescape(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -91,12 +91,12 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server of this name and version, which offers nothing yet.
+    /// Makes a server of this name and version, which offers nothing yet.
     pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
         Self {
             info: Implementation::new(name, version),
             instructions: None,
-            // Lists change rarely, and whoever listens hears of it.
+            // Lists change rarely, and clients that listen are told of changes.
             list_cache: CacheHint::private(60_000),
             layers: Vec::new(),
             visibility: None,

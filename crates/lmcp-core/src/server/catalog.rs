@@ -1,6 +1,7 @@
-//! What a server offers, as an immutable snapshot that is swapped whole.
+//! The offers of a server, as an immutable snapshot that is replaced as a whole.
 //!
-//! Ordered by name or URI: lists are the same in every process, and cursors survive changes. Each first page is written once per snapshot.
+//! Items are ordered by name or URI: so lists are the same in every process, and cursors survive changes. Each first page is
+//! written once per snapshot.
 
 use std::{
     collections::BTreeMap,
@@ -28,20 +29,20 @@ use crate::{
     tool::CheckedTool,
 };
 
-/// Everything on offer at one moment.
+/// All offers at one moment.
 #[derive(Default)]
 pub(crate) struct Catalog {
     pub(crate) tools: List<CheckedTool>,
-    /// Tools that are there beside others, and in no list.
+    /// Tools that other tools bring along, and that no list shows.
     unlisted: List<CheckedTool>,
     pub(crate) prompts: List<AnyPrompt>,
     pub(crate) resources: List<AnyResource>,
     pub(crate) templates: List<AnyResource>,
-    /// What was ever there: a list that has become empty is still a list.
+    /// The kinds that were ever offered: a list that has become empty is still a list.
     pub(crate) offers: Offers,
-    /// When each list last changed, in microseconds since 1970.
+    /// The time of each list's last change, in microseconds since 1970.
     changed: Changed,
-    /// How many parts were ever added.
+    /// The number of parts that were ever added.
     added: u64,
 }
 
@@ -55,17 +56,17 @@ struct Changed {
 /// One list, by key, and its first page as JSON.
 pub(crate) struct List<T> {
     items: BTreeMap<String, Arc<T>>,
-    /// One for each revision, with output schemas and without.
+    /// The pages: one for each revision, with output schemas and without.
     first_pages: [[OnceLock<Page>; 2]; ProtocolVersion::ALL.len()],
 }
 
-/// Which page of a list, how long, and for whom.
+/// The page of a list that a caller wants, its length, and the parts that the caller may see.
 #[derive(Clone, Copy)]
 pub(crate) struct Wanted<'a> {
     pub(crate) cursor: Option<&'a str>,
     pub(crate) most: usize,
     pub(crate) version: ProtocolVersion,
-    /// With the schemas of structured results?
+    /// Whether the schemas of structured results are included.
     pub(crate) structured: bool,
     pub(crate) visibility: Visibility<'a>,
     pub(crate) forms: &'static Forms,
@@ -81,7 +82,7 @@ impl<T> Default for List<T> {
 }
 
 impl<T> Clone for List<T> {
-    /// The same items; the page is written anew, because a copy is made to be changed.
+    /// Copies the items. The pages are written again, because a copy is made to be changed.
     fn clone(&self) -> Self {
         Self {
             items: self.items.clone(),
@@ -115,7 +116,7 @@ impl Clone for Catalog {
     }
 }
 
-/// Which lists there are.
+/// The kinds of list that the server has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Offers {
     pub(crate) tools: bool,
@@ -123,27 +124,27 @@ pub(crate) struct Offers {
     pub(crate) resources: bool,
 }
 
-/// For whom each of the lists has changed.
+/// The callers for whom each of the lists has changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Lists {
     pub(crate) tools: ChangedFor,
     pub(crate) prompts: ChangedFor,
-    /// Templates among them.
+    /// Includes templates.
     pub(crate) resources: ChangedFor,
 }
 
-/// For whom a list has changed.
+/// The callers for whom a list has changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ChangedFor {
     #[default]
     Nobody,
-    /// Only what not everybody sees.
+    /// Only for those who see an item that not everybody sees.
     Few,
     All,
 }
 
 impl ChangedFor {
-    /// Something for these roles was added or removed.
+    /// Returns who sees the change when an item for these roles is added or removed.
     pub(crate) fn of(roles: &Roles) -> Self {
         if roles.is_everybody() {
             Self::All
@@ -161,7 +162,7 @@ impl ChangedFor {
     }
 }
 
-/// What one caller sees of what not everybody sees: another number when that has changed.
+/// A number for each list, which changes when the items change that this caller sees and not everybody sees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Views {
     pub(crate) tools: u64,
@@ -169,11 +170,11 @@ pub(crate) struct Views {
     pub(crate) resources: u64,
 }
 
-/// Bytes of a name, beyond which nobody meant another one.
+/// The longest name, in bytes, for which a similar name is looked for.
 const LONGEST_SLIP: usize = 512;
 
 impl Catalog {
-    /// Checks and takes in new parts. Nothing is replaced: two of one name are a mistake.
+    /// Checks new parts and adds them. Nothing is replaced: a second part of the same name is an error.
     pub(crate) fn add(&mut self, parts: Parts) -> Result<Lists, Error> {
         let mut changed = Lists::default();
         for tool in parts.tools {
@@ -214,7 +215,7 @@ impl Catalog {
         self.added
     }
 
-    /// Notes that these lists are others from now on.
+    /// Notes that these lists have changed now.
     pub(crate) fn mark(&mut self, lists: Lists) {
         let now = clock::micros();
         for (list, changed) in [
@@ -228,7 +229,7 @@ impl Catalog {
         }
     }
 
-    /// The lists that a client does not know which listed them at this time.
+    /// Returns the lists that have changed since a client listed them at this time.
     pub(crate) fn changed_since(&self, time: u64) -> Lists {
         let change = |changed: u64| {
             if changed > time {
@@ -244,7 +245,7 @@ impl Catalog {
         }
     }
 
-    /// Removes a tool: what changes by that. `None`: there was none.
+    /// Removes a tool, and returns the lists that change. `None`: there was no such tool.
     pub(crate) fn remove_tool(&mut self, name: &str) -> Option<Lists> {
         let tool = self.tools.remove(name)?;
         Some(Lists {
@@ -253,7 +254,7 @@ impl Catalog {
         })
     }
 
-    /// Removes a prompt: what changes by that. `None`: there was none.
+    /// Removes a prompt, and returns the lists that change. `None`: there was no such prompt.
     pub(crate) fn remove_prompt(&mut self, name: &str) -> Option<Lists> {
         let prompt = self.prompts.remove(name)?;
         Some(Lists {
@@ -262,7 +263,7 @@ impl Catalog {
         })
     }
 
-    /// Removes a resource or template: what changes by that. `None`: there was none.
+    /// Removes a resource or template, and returns the lists that change. `None`: there was none.
     pub(crate) fn remove_resource(&mut self, uri: &str) -> Option<Lists> {
         let removed = self.resources.remove(uri);
         let removed = removed.or_else(|| self.templates.remove(uri))?;
@@ -272,7 +273,7 @@ impl Catalog {
         })
     }
 
-    /// What a caller sees of that which not everybody sees.
+    /// Returns the numbers for the items that this caller sees and not everybody sees.
     pub(crate) fn views(&self, visibility: Visibility<'_>) -> Views {
         let is_common = |tool: &CheckedTool| visibility.is_plain() && tool.roles().is_everybody();
         let tools = self.tools.values().filter(|tool| !is_common(tool));
@@ -291,7 +292,7 @@ impl Catalog {
         }
     }
 
-    /// What can be advertised. What never was there is not: its methods answer *method not found*.
+    /// Returns the capabilities to advertise. A kind that was never offered is left out: its methods answer *method not found*.
     pub(crate) fn capabilities(&self) -> ServerCapabilities {
         let mut capabilities = ServerCapabilities::default();
         capabilities.logging = Some(lmcp_wire::Object::new());
@@ -312,7 +313,7 @@ impl Catalog {
         capabilities
     }
 
-    /// The tool of this name, if this caller may know of it.
+    /// Returns the tool of this name, if this caller may see it.
     pub(crate) fn find_tool(
         &self,
         name: &str,
@@ -326,13 +327,13 @@ impl Catalog {
         })
     }
 
-    /// The tool that somebody who calls `name` may have meant: one that is called so elsewhere, else the nearest by its
-    /// spelling, of those that this caller may know of.
+    /// Returns the tool that a caller of `name` may have meant, of those that this caller may see: a tool that other programs
+    /// call `name`, else the one with the most similar spelling.
     pub(crate) fn near_tool(&self, name: &str, visibility: Visibility<'_>) -> Option<&str> {
         if name.len() > LONGEST_SLIP {
             return None;
         }
-        // Clients put the server's name before the tool's, and models repeat what they see.
+        // Clients put the name of the server before that of the tool, and models repeat the whole.
         let bare = name.rsplit("__").next().unwrap_or(name);
         let bare = bare.rsplit(['.', '/', ':']).next().unwrap_or(bare);
         let seen = self.tools.values().filter(|tool| visibility.shows(tool));
@@ -353,12 +354,12 @@ impl Catalog {
         same.or_else(|| known(near()?)).map(|(_, own)| *own)
     }
 
-    /// Does everybody see the same tools?
+    /// Whether everybody sees the same tools.
     fn has_common_tools(&self, visibility: Visibility<'_>) -> bool {
         visibility.is_plain() && self.tools.values().all(|tool| tool.roles().is_everybody())
     }
 
-    /// Is the list that this method asks for the same for everybody?
+    /// Whether the list that this method asks for is the same for everybody.
     pub(crate) fn is_common(&self, method: &str, visibility: Visibility<'_>) -> bool {
         let all = |list: &List<AnyResource>| list.values().all(|each| each.roles.is_everybody());
         match method {
@@ -369,7 +370,7 @@ impl Catalog {
         }
     }
 
-    /// The prompt of this name, if this caller may know of it.
+    /// Returns the prompt of this name, if this caller may see it.
     pub(crate) fn find_prompt(
         &self,
         name: &str,
@@ -379,21 +380,21 @@ impl Catalog {
         visibility.includes(&prompt.roles).then_some(prompt)
     }
 
-    /// The names of prompts that this caller may know of.
+    /// Returns the names of the prompts that this caller may see.
     pub(crate) fn prompt_names(&self, visibility: Visibility<'_>) -> impl Iterator<Item = &str> {
         let seen = self.prompts.values();
         let seen = seen.filter(move |prompt| visibility.includes(&prompt.roles));
         seen.map(|prompt| prompt.spec.name.as_str())
     }
 
-    /// The same of templates.
+    /// Returns the templates that this caller may see.
     pub(crate) fn template_uris(&self, visibility: Visibility<'_>) -> impl Iterator<Item = &str> {
         let seen = self.templates.values();
         let seen = seen.filter(move |template| visibility.includes(&template.roles));
         seen.map(|template| template.spec.uri.as_str())
     }
 
-    /// What this URI names, if this caller may know of it. What is hidden is not there, nor is another in its place.
+    /// Returns the resource at this URI, if this caller may see it. If it is hidden, no other template is tried for the URI.
     pub(crate) fn find_visible(
         &self,
         uri: &str,
@@ -413,7 +414,7 @@ impl Catalog {
                 .any(|template| !template.completions.is_empty())
     }
 
-    /// The resource at a URI: one of that very URI, else the first template that matches.
+    /// Returns the resource at a URI: the one with this very URI, else the first template that matches.
     pub(crate) fn find_resource(&self, uri: &str) -> Option<(Arc<AnyResource>, Variables)> {
         if let Some(resource) = self.resources.get(uri) {
             return Some((resource, Variables::new()));
@@ -421,14 +422,14 @@ impl Catalog {
         self.matching(uri)
     }
 
-    /// The template itself, or the one that a URI belongs to.
+    /// Returns the template with this text, or the one that a URI matches.
     pub(crate) fn find_template(&self, uri: &str) -> Option<Arc<AnyResource>> {
         let itself = self.templates.get(uri);
         itself.or_else(|| self.matching(uri).map(|(template, _)| template))
     }
 
     fn matching(&self, uri: &str) -> Option<(Arc<AnyResource>, Variables)> {
-        // Another template is no URI, though its variables would pass for values.
+        // The text of another template is no URI, though its variables would pass for values.
         if uri.contains(['{', '}']) {
             return None;
         }
@@ -517,7 +518,7 @@ impl<T> List<T> {
         self.items.keys().map(String::as_str)
     }
 
-    /// Those of them that are to be seen.
+    /// Returns the list of the items that may be shown.
     fn only(&self, is_shown: impl Fn(&T) -> bool) -> Self {
         let items = self.items.iter().filter(|(_, item)| is_shown(item));
         Self {
@@ -532,7 +533,7 @@ impl<T> List<T> {
         self.items.values()
     }
 
-    /// A page of what a caller may see, by the roles that each is for.
+    /// Returns a page of the items that a caller may see. `roles` returns the roles of an item.
     fn page_for(
         &self,
         (list, member): (&str, &str),

@@ -26,13 +26,13 @@ use crate::{
     task::TaskStore,
 };
 
-/// What a caller's model is told of the server.
+/// A function that returns the instructions for a caller's model.
 pub(crate) type Instructions = Box<dyn Fn(&Caller) -> String + Send + Sync>;
 
 pub(crate) struct Engine {
     pub(crate) limits: Limits,
     pub(crate) budget: Budget,
-    /// `serverInfo`, as JSON: it stands in every result.
+    /// `serverInfo` as JSON, because every result contains it.
     pub(crate) server_info: Arc<str>,
     pub(crate) instructions: Option<Instructions>,
     pub(crate) list_cache: CacheHint,
@@ -40,44 +40,44 @@ pub(crate) struct Engine {
     pub(crate) layers: Vec<Layer>,
     pub(crate) visibility: Option<Rule>,
     pub(crate) presentations: Presentations,
-    /// How what is written ahead looks in each revision.
+    /// The functions that shape prepared lists and results for each revision.
     pub(crate) forms: &'static Forms,
-    /// What transports serve it with.
+    /// The surroundings that transports serve it with.
     pub(crate) premises: Arc<Premises>,
     pub(crate) state: States,
     pub(crate) sealer: Sealer,
     pub(crate) listeners: Listeners,
     pub(crate) tasks: TaskStore,
-    /// What handlers left running: shielded steps and tasks.
+    /// Tasks of the runtime that handlers left running: shielded steps and MCP tasks.
     pub(crate) spawned: Tasks,
-    /// Threads for steps of handlers that block.
+    /// Places on threads for steps of handlers that block.
     pub(crate) steps: Steps,
 }
 
 impl Engine {
-    /// What is on offer now.
+    /// Returns the present offers.
     pub(crate) fn catalog(&self) -> Arc<Catalog> {
         Arc::clone(&self.catalog.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What the caller of a request sees.
+    /// Returns which offers the caller of a request sees.
     pub(crate) fn visibility<'a>(&'a self, request: &'a Request) -> Visibility<'a> {
         Visibility::new(request.caller(), self.visibility.as_ref())
     }
 
-    /// The memory that the caller of a request occupies: of the endpoint that the request came to, which is another server's
-    /// where this one stands behind it.
+    /// Returns the memory that the caller of a request occupies. It is counted at the endpoint that the request came to; if
+    /// this server stands behind another service, that is the endpoint of the other.
     pub(crate) fn account(&self, request: &Request) -> Account {
         let account = request.account();
         account.unwrap_or_else(|| self.budget.account(&request.caller().payer()))
     }
 
-    /// What the caller of a request sees of that which not everybody sees.
+    /// Returns the numbers for the items that the caller of a request sees and not everybody sees.
     pub(crate) fn views(&self, request: &Request) -> Views {
         self.catalog().views(self.visibility(request))
     }
 
-    /// Publishes a changed catalog, and tells who listens. On an error nothing has changed.
+    /// Publishes a changed catalog, and tells the clients that listen. On an error nothing has changed.
     pub(crate) fn change(
         &self,
         change: impl FnOnce(&mut Catalog) -> Result<Lists, Error>,
@@ -85,7 +85,7 @@ impl Engine {
         let mut current = self.catalog.write().unwrap_or_else(PoisonError::into_inner);
         let mut next = Catalog::clone(&current);
         let mut changed = change(&mut next)?;
-        // A rule of the program's own may hide any tool.
+        // The program's own rule may hide any tool.
         if self.visibility.is_some() {
             changed.tools = changed.tools.min(ChangedFor::Few);
         }
@@ -96,7 +96,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Ends subscriptions and tasks. Requests in flight belong to their transports, and shielded steps to nobody.
+    /// Ends subscriptions and tasks. Requests in flight and shielded steps go on.
     pub(crate) fn close(&self) {
         self.listeners.close();
         self.tasks.clear();

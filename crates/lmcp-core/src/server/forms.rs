@@ -1,5 +1,5 @@
-//! What an engine writes before anybody asks for it, in the form of each revision. Whoever makes an engine gives it these
-//! functions (`era/forms.rs`): an engine knows no revision itself.
+//! The functions that shape prepared lists and results for each revision. An engine gets them when it is made (`era/forms.rs`):
+//! an engine knows no revision itself.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use crate::outcome::Outcome;
 
-/// How things look in a revision: as they are, or without what it does not know.
+/// Shapes an item for a revision: as it is, or without the members that the revision does not know.
 #[derive(Debug)]
 pub(crate) struct Forms {
     pub(crate) tool: for<'a> fn(ProtocolVersion, &'a wire::Tool) -> Cow<'a, wire::Tool>,
@@ -16,6 +16,6 @@ pub(crate) struct Forms {
     pub(crate) resource: for<'a> fn(ProtocolVersion, &'a wire::Resource) -> Cow<'a, wire::Resource>,
     pub(crate) template:
         for<'a> fn(ProtocolVersion, &'a wire::ResourceTemplate) -> Cow<'a, wire::ResourceTemplate>,
-    /// What a call came to, as a task shows it.
+    /// Writes the outcome of a call in the form that a task shows.
     pub(crate) task_result: fn(Outcome) -> Option<Box<RawValue>>,
 }

@@ -40,7 +40,7 @@ use crate::{
 #[derive(Clone)]
 pub struct Handle {
     pub(crate) engine: Arc<Engine>,
-    /// Absent in handles that handlers hold: those do not keep a server open.
+    /// `None` in handles that handlers hold: these do not keep a server open.
     _owner: Option<Arc<Owner>>,
 }
 

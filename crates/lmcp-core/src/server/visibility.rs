@@ -1,13 +1,13 @@
-//! What a caller may know of.
+//! The offers that a caller may see.
 
 use std::sync::Arc;
 
 use crate::{caller::Caller, roles::Roles, tool::CheckedTool};
 
-/// A rule of the program's own: may this caller know of the tool of this name?
+/// The program's own rule: whether this caller may see the tool of this name.
 pub(crate) type Rule = Arc<dyn Fn(&Caller, &str) -> bool + Send + Sync>;
 
-/// What one caller sees.
+/// Decides which offers one caller sees.
 #[derive(Clone, Copy)]
 pub(crate) struct Visibility<'a> {
     caller: &'a Caller,
@@ -19,7 +19,7 @@ impl<'a> Visibility<'a> {
         Self { caller, rule }
     }
 
-    /// What is not shown cannot be called either.
+    /// Whether the caller sees the tool. A tool that is not shown cannot be called either.
     pub(crate) fn shows(&self, tool: &CheckedTool) -> bool {
         self.includes(tool.roles())
             && self
@@ -27,12 +27,12 @@ impl<'a> Visibility<'a> {
                 .is_none_or(|rule| rule(self.caller, &tool.spec.name))
     }
 
-    /// Is what is for these roles for this caller? The program's own rule is about tools alone.
+    /// Whether the caller sees items for these roles. The program's own rule is about tools only.
     pub(crate) fn includes(&self, roles: &Roles) -> bool {
         roles.has(self.caller.role())
     }
 
-    /// Does no rule of the program's own decide?
+    /// Whether the program has no rule of its own.
     pub(crate) fn is_plain(&self) -> bool {
         self.rule.is_none()
     }

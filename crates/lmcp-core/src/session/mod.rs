@@ -1,7 +1,7 @@
-//! A conversation that opened with a handshake: what was agreed on, and what goes on in it now.
+//! A session, which begins with a handshake: the agreement of the handshake, and the state of the session now.
 //!
-//! What was agreed on never changes, so that a client can carry it (see [`SessionKey`]) and an abandoned session costs
-//! nothing. What goes on, a [`SessionState`], exists only while something does: a question that waits, a log level, a
+//! The agreement never changes, so that a client can carry it (see [`SessionKey`]), and an abandoned session costs nothing. The
+//! state, a [`SessionState`], exists only while the session needs one: for a question that waits, a log level, or a
 //! subscription.
 
 mod state;
@@ -37,42 +37,42 @@ struct Inner {
 }
 
 enum State {
-    /// A request without a session: it can neither be asked back nor keep anything.
+    /// A request without a session: its client can neither be asked nor have anything kept.
     None,
-    /// Of a connection that is the session.
+    /// The session of a connection, which lasts as long as the connection.
     Own(Arc<SessionState>),
-    /// Kept by a transport that tells sessions by their id. Weak, because what it keeps holds sessions in turn.
+    /// A session that a transport finds by its id. Weak, because the state in the store holds sessions in turn.
     Kept(SessionId, Weak<dyn SessionStore>),
 }
 
-/// Where a transport keeps what goes on in its sessions.
+/// Holds the states of a transport's sessions.
 #[doc(hidden)]
 pub trait SessionStore: Send + Sync + 'static {
-    /// What goes on, if anything does.
+    /// Returns the state of the session, if it has one.
     fn find(&self, id: &SessionId) -> Option<Arc<SessionState>>;
 
-    /// The same, made where there is nothing yet.
+    /// Returns the state of the session, and makes one if there is none.
     ///
     /// # Errors
-    /// There is no room for more.
+    /// There is no room for another state.
     fn make(&self, id: &SessionId) -> Result<Arc<SessionState>, RpcError>;
 }
 
-/// What a client and this server agreed on in a handshake.
+/// The agreement of a client and this server in a handshake.
 #[derive(Clone, Debug)]
 #[doc(hidden)]
 pub struct Agreement {
     pub(crate) version: ProtocolVersion,
-    /// When, in microseconds since 1970.
+    /// The time of the handshake, in microseconds since 1970.
     pub(crate) made: u64,
-    /// Is there a way to ask the client what it says it can be asked?
+    /// Whether the transport can put questions to the client.
     pub(crate) can_ask: bool,
-    /// A [`ClientProfile`] as JSON: hardly any request looks at it.
+    /// A [`ClientProfile`] as JSON text, because hardly any request reads it.
     pub(crate) profile: Arc<str>,
 }
 
 impl Agreement {
-    /// Nothing was agreed on: for an id that only has to be unguessable.
+    /// An empty agreement, for an id that only has to be unguessable.
     pub fn none() -> Self {
         Self {
             version: versions::LEGACY[0],
@@ -82,7 +82,7 @@ impl Agreement {
         }
     }
 
-    /// The same, with a client that can be asked nothing: for a request whose answer has no room for questions.
+    /// The same agreement, with a client that cannot be asked: for a request whose answer has no room for questions.
     #[must_use]
     pub fn without_questions(mut self) -> Self {
         self.can_ask = false;
@@ -100,8 +100,8 @@ impl Agreement {
 }
 
 impl Session {
-    /// The session of a connection, for as long as that lasts. A handshake after another begins anew, but what was asked
-    /// before can still be answered.
+    /// Makes the session of a connection, which lasts as long as the connection. A second handshake starts a new session, but
+    /// questions of the first can still be answered.
     #[doc(hidden)]
     pub fn of_connection(agreement: Agreement, before: Option<&Self>) -> Self {
         let live = match before.map(|before| &before.0.state) {
@@ -114,13 +114,13 @@ impl Session {
         Self::with(agreement, State::Own(live))
     }
 
-    /// A session that a transport finds again by its id.
+    /// Makes a session that a transport finds again by its id.
     #[doc(hidden)]
     pub fn kept(agreement: Agreement, id: SessionId, keeper: Weak<dyn SessionStore>) -> Self {
         Self::with(agreement, State::Kept(id, keeper))
     }
 
-    /// For requests of a client that made no handshake, in the revision that its HTTP header names. `None`: that one
+    /// Makes the session of a client that made no handshake, in the revision that its HTTP header names. `None`: that revision
     /// has no handshake.
     ///
     /// # Errors
@@ -137,7 +137,7 @@ impl Session {
         }))
     }
 
-    /// Does the revision that an HTTP header names have sessions?
+    /// Whether the revision that an HTTP header names has sessions.
     ///
     /// # Errors
     /// The revision is not known.
@@ -150,7 +150,7 @@ impl Session {
         Self(Arc::new(Inner { agreement, state }))
     }
 
-    /// Its id, over HTTP.
+    /// The id of the session, over HTTP.
     pub(crate) fn id(&self) -> Option<u128> {
         match &self.0.state {
             State::Kept(id, _) => Some(u128::from_be_bytes(*id)),
@@ -158,7 +158,7 @@ impl Session {
         }
     }
 
-    /// The revision that was agreed on.
+    /// The revision of the agreement.
     pub fn version(&self) -> ProtocolVersion {
         self.0.agreement.version
     }
@@ -174,22 +174,22 @@ impl Session {
         versions::has_priming(self.0.agreement.version)
     }
 
-    /// Is there none: did the client make no handshake?
+    /// Whether the client made no handshake.
     pub(crate) fn is_absent(&self) -> bool {
         matches!(self.0.state, State::None)
     }
 
-    /// Can the client be asked anything at all, while a call goes on?
+    /// Whether the client can be asked anything while a call goes on.
     pub(crate) fn can_ask(&self) -> bool {
         self.0.agreement.can_ask && !self.is_absent()
     }
 
-    /// Can a client let go of its connection and come back for the rest?
+    /// Whether a client can close its connection and come back for the rest of an answer.
     pub(crate) fn can_come_back(&self) -> bool {
         self.has_priming() && matches!(self.0.state, State::Kept(..))
     }
 
-    /// When the handshake was made, in microseconds since 1970.
+    /// The time of the handshake, in microseconds since 1970.
     pub(crate) fn made(&self) -> u64 {
         self.0.agreement.made
     }
@@ -208,11 +208,11 @@ impl Session {
         capabilities
     }
 
-    /// Tells it from all others, where a transport finds it again by its id.
+    /// A name that no other session has. `None` where the connection is the session.
     pub(crate) fn name(&self) -> Option<String> {
         match &self.0.state {
             State::None | State::Own(_) => None,
-            // Half of what is random in it tells sessions apart, and lets nobody in.
+            // Half of the random id is enough to tell sessions apart, and does not admit anybody.
             State::Kept(id, _) => {
                 let half = id.iter().take(id.len() / 2);
                 Some(half.map(|byte| format!("{byte:02x}")).collect())
@@ -225,12 +225,12 @@ impl Session {
         serde_json::from_str(self.client_info_text()?).ok()
     }
 
-    /// The same as JSON.
+    /// The name and version that the client claims, as JSON.
     pub(crate) fn client_info_text(&self) -> Option<&str> {
         self.profile("clientInfo").filter(|info| *info != "null")
     }
 
-    /// The name that the client gives itself, and nothing else of what it says: asked for on many calls.
+    /// The name that the client claims. Many calls need it, so nothing else of the profile is parsed.
     pub(crate) fn client_name(&self) -> Option<Cow<'_, str>> {
         name_of(self.client_info_text()?)
     }
@@ -240,7 +240,7 @@ impl Session {
         scan::member(&self.0.agreement.profile, member)
     }
 
-    /// What goes on, if anything does.
+    /// Returns the state of the session, if it has one.
     pub(crate) fn find(&self) -> Option<Arc<SessionState>> {
         match &self.0.state {
             State::None => None,
@@ -249,17 +249,17 @@ impl Session {
         }
     }
 
-    /// Does a question of this request wait for the client's answer?
+    /// Whether a question of this request waits for the client's answer.
     #[doc(hidden)]
     pub fn is_asked(&self, request: &RequestId) -> bool {
         self.find()
             .is_some_and(|live| !live.take_back(request).is_empty())
     }
 
-    /// What goes on, made where there is nothing yet.
+    /// Returns the state of the session, and makes one if there is none.
     ///
     /// # Errors
-    /// This is no session, or there is no room for more.
+    /// The client has no session, or there is no room for another state.
     #[doc(hidden)]
     pub fn live(&self) -> Result<Arc<SessionState>, RpcError> {
         match &self.0.state {
@@ -275,7 +275,7 @@ impl Session {
     }
 }
 
-/// The name in a client's `clientInfo`, and nothing else of it.
+/// Reads the name from a client's `clientInfo`, and nothing else.
 pub(crate) fn name_of(info: &str) -> Option<Cow<'_, str>> {
     #[derive(Deserialize)]
     struct Named<'a> {

@@ -1,4 +1,4 @@
-//! What goes on in a session now.
+//! The state of a session.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -18,7 +18,7 @@ use tokio::sync::{OnceCell, oneshot};
 
 use crate::{budget::Reservation, random, subscribe::Listener};
 
-/// What a client said to a question.
+/// The answer of a client to a question.
 type ClientAnswer = Result<Box<RawValue>, NoAnswer>;
 
 /// Why a question has no answer.
@@ -26,29 +26,29 @@ type ClientAnswer = Result<Box<RawValue>, NoAnswer>;
 pub(crate) enum NoAnswer {
     /// The client answered with an error, or its session has ended.
     Error(RpcError),
-    /// The client's revision has no way to ask it, in words for whoever asked.
+    /// The client's revision has no such question. The words are for the handler that asked.
     Unaskable(String),
 }
 
-/// Questions that wait for an answer, and what the client wished for.
+/// Questions that wait for an answer, and the wishes of the client.
 #[derive(Default)]
 pub struct SessionState {
-    /// The id of the next question; none before the first.
+    /// The id of the next question. Set by the first question.
     next: OnceLock<AtomicI64>,
     questions: Mutex<HashMap<i64, Waiting>>,
-    /// Calls that do nothing but wait for answers.
+    /// The number of calls that only wait for answers.
     waiting: AtomicUsize,
     wishes: Mutex<Wishes>,
-    /// Where the client works, as it said; not asked before somebody needs it.
+    /// The folders that the client named. The client is asked when a handler first needs them.
     folders: Mutex<Arc<Folders>>,
 }
 
-/// The folders that a client works in, once it was asked.
+/// The folders that a client works in. Set when the client was asked.
 pub(crate) type Folders = OnceCell<Box<[PathBuf]>>;
 
-/// Somebody waits for an answer.
+/// A handler that waits for an answer.
 struct Waiting {
-    /// The request in which it was asked.
+    /// The request of the handler that asked.
     request: RequestId,
     answer: oneshot::Sender<ClientAnswer>,
 }
@@ -57,14 +57,15 @@ struct Waiting {
 struct Wishes {
     level: Option<LoggingLevel>,
     listener: Option<Arc<Listener>>,
-    /// Resources that it watches at a service which is no server of this crate, each with the memory that is set aside for it.
+    /// The resources that the client watches at a service that does not use this crate's server, each with the memory that is
+    /// set aside for it.
     watched: BTreeMap<String, Option<Reservation>>,
-    /// How often that has changed.
+    /// The number of changes of `watched`.
     watch_changes: u64,
 }
 
 impl SessionState {
-    /// Hands a client's answer to whoever waits for it. `false`: nobody does.
+    /// Hands a client's answer to the handler that waits for it. `false`: no handler waits.
     pub fn answer(&self, id: Option<&RequestId>, outcome: Result<&RawValue, RpcError>) -> bool {
         let Some(RequestId::Number(id)) = id else {
             return false;
@@ -76,8 +77,8 @@ impl SessionState {
         question.answer.send(answer).is_ok()
     }
 
-    /// The questions that need not be answered when a request is cancelled: the client is to be told. Who asked hears
-    /// nothing of it; it is stopped, and must not go on as if it had been refused.
+    /// Returns the questions of a cancelled request, so that the client can be told not to answer them. The handler is not
+    /// told: it is stopped, and must not go on as if the client had refused.
     pub fn take_back(&self, request: &RequestId) -> Vec<RequestId> {
         let questions = self.lock();
         let asked = questions
@@ -86,7 +87,7 @@ impl SessionState {
         asked.map(|(id, _)| RequestId::Number(*id)).collect()
     }
 
-    /// Did the client wish for anything that must be remembered?
+    /// Whether the client has wishes that must be remembered.
     pub fn has_wishes(&self) -> bool {
         let wishes = self.wishes();
         let watches = |listener: &Arc<Listener>| listener.watches_something();
@@ -95,34 +96,34 @@ impl SessionState {
             || wishes.listener.as_ref().is_some_and(watches)
     }
 
-    /// Is there anything that would be lost with it: a wish of the client, or what it was asked once and for all?
+    /// Whether the state holds anything that must not be lost: a wish of the client, or the folders that it named.
     pub fn is_worth_keeping(&self) -> bool {
         self.has_wishes() || self.folders().initialized()
     }
 
-    /// The client works elsewhere now: it is asked again by the next who needs to know.
+    /// Forgets the folders: the client works elsewhere now, and is asked again when a handler needs them.
     pub fn forget_folders(&self) {
         *self.folders.lock().unwrap_or_else(PoisonError::into_inner) = Arc::default();
     }
 
-    /// The folders that the client works in: asked for once, by the first who needs them.
+    /// The folders that the client works in. The first handler that needs them asks for them.
     pub(crate) fn folders(&self) -> Arc<Folders> {
         let folders = self.folders.lock();
         Arc::clone(&folders.unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// How many calls of the session do nothing but wait for the client's answers.
+    /// The number of calls of the session that only wait for the client's answers.
     pub fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Acquire)
     }
 
-    /// Counts a call that waits for answers, for as long as it does.
+    /// Counts a call that waits for answers, until the value is dropped.
     pub(crate) fn wait(self: &Arc<Self>) -> Waits {
         self.waiting.fetch_add(1, Ordering::AcqRel);
         Waits(Arc::clone(self))
     }
 
-    /// A new question.
+    /// Makes a new question.
     pub(crate) fn question(self: &Arc<Self>, request: &RequestId) -> Question {
         let next = self.next.get_or_init(|| AtomicI64::new(anywhere()));
         let id = next.fetch_add(1, Ordering::Relaxed);
@@ -143,44 +144,44 @@ impl SessionState {
         self.wishes().level
     }
 
-    /// From now on the client wants log messages of this level and above.
+    /// Sets the lowest level of log messages that the client wants from now on.
     pub fn set_level(&self, level: LoggingLevel) {
         self.wishes().level = Some(level);
     }
 
-    /// Remembers that the client watches a resource, for services that tell clients of changes by themselves. It is forgotten
-    /// with the session, and the memory that was set aside for it is given back.
+    /// Remembers that the client watches a resource, for services that announce changes themselves. The resource is forgotten
+    /// with the session, and its memory is given back.
     pub(crate) fn watch(&self, uri: &str, counted: Option<Reservation>) {
         let mut wishes = self.wishes();
         wishes.watched.insert(uri.to_owned(), counted);
         wishes.watch_changes += 1;
     }
 
-    /// The client watches this resource no longer.
+    /// Forgets that the client watches this resource.
     pub(crate) fn unwatch(&self, uri: &str) {
         let mut wishes = self.wishes();
         wishes.watched.remove(uri);
         wishes.watch_changes += 1;
     }
 
-    /// What [`Request::watch`](crate::Request::watch) has remembered.
+    /// The resources that [`Request::watch`](crate::Request::watch) has remembered.
     pub fn watched(&self) -> Vec<String> {
         self.wishes().watched.keys().cloned().collect()
     }
 
-    /// How often that has changed: where it has not, there is no need to look at all of it again.
+    /// How often `watched` has changed. If the number is the same as before, the list need not be read again.
     pub fn watch_changes(&self) -> u64 {
         self.wishes().watch_changes
     }
 
-    /// Is this one of them, or below one?
+    /// Whether the client watches this resource, or one above it.
     pub fn watches(&self, uri: &str) -> bool {
         let wishes = self.wishes();
         let mut watched = wishes.watched.keys();
         watched.any(|watched| lmcp_wire::resource::covers(watched, uri))
     }
 
-    /// What tells this client of changes; made by the first who needs it.
+    /// The listener that announces changes to this client. The first call makes it.
     pub(crate) fn listener(&self, make: impl FnOnce() -> Arc<Listener>) -> Arc<Listener> {
         Arc::clone(self.wishes().listener.get_or_insert_with(make))
     }
@@ -189,7 +190,7 @@ impl SessionState {
         self.wishes().listener.clone()
     }
 
-    /// The client begins anew: its stream stays, and tells of lists alone.
+    /// Forgets the wishes of the client after a new handshake. Its stream stays, and announces only changes of lists.
     pub(crate) fn forget_wishes(&self) {
         self.forget_folders();
         let mut wishes = self.wishes();
@@ -212,7 +213,7 @@ impl SessionState {
     }
 }
 
-/// Where ids of questions begin: anywhere, so that an answer to a question of an earlier life meets none of this one.
+/// Returns a random first id of questions, so that an answer to a question of an earlier session fits none of this one.
 fn anywhere() -> i64 {
     i64::from(u32::from_be_bytes(random::bytes())) << 16
 }
@@ -225,7 +226,7 @@ impl std::fmt::Debug for SessionState {
     }
 }
 
-/// A call that waits for answers.
+/// A call that waits for answers. Dropping it stops the counting.
 #[derive(Debug)]
 pub(crate) struct Waits(Arc<SessionState>);
 
@@ -248,7 +249,7 @@ impl Question {
         RequestId::Number(self.id)
     }
 
-    /// What puts it to the client.
+    /// Makes the reply that puts the question to the client.
     pub(crate) fn ask(&self, question: InputRequest, written: Option<Box<RawValue>>) -> Ask {
         Ask {
             question,
@@ -281,12 +282,12 @@ impl Drop for Question {
 #[derive(Debug)]
 pub struct Ask {
     question: InputRequest,
-    /// The parameters as another server wrote them: they may have members that nobody here knows.
+    /// The parameters as another server wrote them. They may have members that lmcp does not know.
     written: Option<Box<RawValue>>,
     asked: Asked,
 }
 
-/// What the answer to a question is known by.
+/// The id of a question, and the state that its answer arrives in.
 #[derive(Debug)]
 pub(crate) struct Asked {
     id: i64,
@@ -294,7 +295,7 @@ pub(crate) struct Asked {
 }
 
 impl Ask {
-    /// What is asked.
+    /// The question.
     pub fn question(&self) -> &InputRequest {
         &self.question
     }
@@ -309,7 +310,7 @@ impl Asked {
         RequestId::Number(self.id)
     }
 
-    /// The question cannot be put: whoever waits is told.
+    /// Tells the handler that waits that the question cannot be put.
     pub(crate) fn refuse(&self, words: String) {
         let question = self.live.lock().remove(&self.id);
         if let Some(question) = question {

@@ -1,8 +1,8 @@
-//! Session ids that hold the session.
+//! Session ids that contain the session.
 //!
-//! An id is what was agreed on and 128 random bits, signed with a key of this server. So nothing is stored for it, any
-//! instance with the key knows it, and nobody can make or change one. The signature covers who the caller is, too:
-//! with other credentials it is no id at all.
+//! An id is the agreement and 128 random bits, signed with a key of this server. So the server stores nothing for it, every
+//! instance with the key accepts it, and nobody can make or change one. The signature also covers the owner: the id is not
+//! valid for a caller with other credentials.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,27 +13,27 @@ use ring::hmac;
 use super::Agreement;
 use crate::{caller::Caller, random, secret::equal};
 
-/// Tells a session from all others.
+/// The random part of a session id, which no other session has.
 pub type SessionId = [u8; 16];
 
-/// As much as fits into a header everywhere, with room for the others.
+/// The longest profile in an id. It fits into a header everywhere, with room for other headers.
 const MOST_PROFILE: usize = 1536;
 
-/// The first half of SHA-256: nobody guesses 128 bits, either.
+/// The first half of SHA-256 is enough: nobody guesses 128 bits.
 const SIGNATURE: usize = 16;
 
-/// How many ids that were opened lately need not be checked again.
+/// The number of recently opened ids that are kept, so that they need not be checked again.
 const RECENT: usize = 32;
 
 /// Signs session ids.
 #[derive(Clone)]
 pub struct SessionKey {
     key: hmac::Key,
-    /// Each in a place that its signature decides.
+    /// The recently opened ids. The beginning of an id decides its place.
     recent: Arc<Mutex<[Option<Opened>; RECENT]>>,
 }
 
-/// An id that was opened, and by whom.
+/// An id that was opened, and the caller that showed it.
 struct Opened {
     text: Box<str>,
     owner: Box<str>,
@@ -41,7 +41,7 @@ struct Opened {
 }
 
 impl SessionKey {
-    /// From a server's key, which has other uses as well.
+    /// Derives the key from a server's key, which also has other uses.
     pub(crate) fn derive(key: &[u8; 32]) -> Self {
         let own = hmac::sign(
             &hmac::Key::new(hmac::HMAC_SHA256, key),
@@ -53,7 +53,7 @@ impl SessionKey {
         }
     }
 
-    /// A key for ids of another kind: one is never taken for the other.
+    /// Derives a key for ids of another kind: no id of one kind is valid as the other.
     #[must_use]
     pub fn for_purpose(&self, purpose: &str) -> Self {
         let own = hmac::sign(&self.key, purpose.as_bytes());
@@ -63,7 +63,7 @@ impl SessionKey {
         }
     }
 
-    /// A new session of a caller: what tells it apart, and the text that the client carries.
+    /// Makes a new session for a caller. Returns its id, and the text that the client carries.
     pub fn issue(&self, agreement: &Agreement, caller: &Caller) -> (SessionId, String) {
         let id = random::bytes::<16>();
         let mut whole = Vec::with_capacity(SIGNATURE + 25 + agreement.profile.len());
@@ -79,7 +79,7 @@ impl SessionKey {
         (id, URL_SAFE_NO_PAD.encode(whole))
     }
 
-    /// The session that an id stands for. `None`: it is none of ours, or none of this caller's.
+    /// Returns the session that an id stands for. `None`: this server did not make the id, or not for this caller.
     pub fn open(&self, text: &str, caller: &Caller) -> Option<(SessionId, Agreement)> {
         let owner = caller.owner();
         let place = text.bytes().take(8).fold(0_usize, |place, byte| {
@@ -128,7 +128,7 @@ impl SessionKey {
     fn sign(&self, body: &[u8], caller: &Caller) -> hmac::Tag {
         let mut signing = hmac::Context::with_key(&self.key);
         let owner = caller.owner();
-        // The length keeps the two apart.
+        // The length separates the owner from the body.
         signing.update(&owner.len().to_be_bytes());
         signing.update(owner.as_bytes());
         signing.update(body);
@@ -136,7 +136,7 @@ impl SessionKey {
     }
 }
 
-/// The place of a revision among all of them.
+/// Returns the number of a revision in the list of all.
 fn number(version: ProtocolVersion) -> u8 {
     let place = ProtocolVersion::ALL
         .iter()

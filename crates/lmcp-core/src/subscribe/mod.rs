@@ -1,7 +1,7 @@
-//! `subscriptions/listen`: streams that tell of changes.
+//! `subscriptions/listen`: streams that announce changes.
 //!
-//! What a listener has not read yet is a set, not a queue: a list that changed twice is told once. So a listener that
-//! does not read holds no more than it asked for.
+//! The pending changes of a listener are a set, not a queue: a list that changed twice is announced once. So a listener that
+//! does not read holds no more than it subscribed to.
 
 mod stream;
 mod telling;
@@ -41,28 +41,28 @@ use crate::{
     watch::expect_room,
 };
 
-/// Everybody who listens.
+/// All listeners of a server.
 pub(crate) struct Listeners {
     all: Mutex<Known>,
     /// A place for each open stream, shared between callers.
     places: Budget,
-    /// Of resources below a watched one, for each listener.
+    /// The most updated resources that wait for one listener.
     most_updates: usize,
-    /// The server has closed: who comes now is told so.
+    /// The server has closed: new listeners are told so at once.
     closed: AtomicBool,
 }
 
 #[derive(Default)]
 struct Known {
     listeners: Vec<Weak<Listener>>,
-    /// Look for those that are gone at this size.
+    /// At this number, listeners that are gone are removed.
     crowded: usize,
 }
 
 pub(crate) struct Listener {
-    /// Who listens.
+    /// The name and role of the listener.
     face: Face,
-    /// In a session, where a server says what it likes.
+    /// Whether the listener has a session, where the server may send any notification.
     has_session: bool,
     filter: Mutex<SubscriptionFilter>,
     pending: Mutex<Pending>,
@@ -70,18 +70,18 @@ pub(crate) struct Listener {
     counted: Mutex<Option<Reservation>>,
 }
 
-/// What a listener has not been told.
+/// The changes that a listener has not been told.
 #[derive(Default)]
 struct Pending {
     lists: Lists,
-    /// What the caller saw when it was last told of each list, by [`Engine::views`].
+    /// The view of the caller when it was last told of each list, by [`Engine::views`].
     views: Views,
     updated: BTreeSet<String>,
-    /// Notifications of the program's own, the oldest first.
+    /// Notifications of the program, the oldest first.
     notices: VecDeque<(String, Box<RawValue>)>,
     tasks: BTreeSet<String>,
     closed: bool,
-    /// How many streams have listened; only the last one is told.
+    /// The number of streams that have listened. Only the last one is told of changes.
     streams: u64,
     waker: Option<Waker>,
 }
@@ -125,7 +125,7 @@ impl Listeners {
             else {
                 return;
             };
-            // Far below a watched resource there may be any number: past a bound, the watched one stands for all.
+            // Any number of resources may be below a watched one: past a bound, the watched resource stands for all of them.
             let uri = if pending.updated.len() < self.most_updates {
                 uri
             } else {
@@ -148,20 +148,20 @@ impl Listeners {
         });
     }
 
-    /// Every subscription ends well.
+    /// Ends all subscriptions, without an error.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
         self.tell(|_, pending| pending.closed = true);
     }
 
-    /// Takes in somebody who sees this of what not everybody sees.
+    /// Adds a listener. `views` is its present view of the items that not everybody sees.
     fn add(
         &self,
         filter: SubscriptionFilter,
         (request, views): (&Request, Views),
         counted: Option<Reservation>,
     ) -> Arc<Listener> {
-        // Under the lock: a server that closes now tells this listener, or has told everybody before it came.
+        // The flag is read under the lock: a server that closes now either tells this listener, or has set the flag before.
         let mut all = self.lock();
         let pending = Pending {
             views,
@@ -183,7 +183,7 @@ impl Listeners {
         listener
     }
 
-    /// A place for one more stream of a caller.
+    /// Reserves a place for one more stream of a caller.
     fn open(&self, caller: &Caller) -> Result<Reservation, RpcError> {
         let places = self.places.account(&caller.payer());
         places.try_reserve(1).map_err(|no_room| {
@@ -197,7 +197,7 @@ impl Listeners {
         self.tell_to(|_| true, change);
     }
 
-    /// Tells those who are meant, and gives their number.
+    /// Tells the listeners that are meant, and returns their number.
     fn tell_to(
         &self,
         is_meant: impl Fn(&Listener) -> bool,
@@ -223,14 +223,14 @@ impl Listeners {
 }
 
 impl Listener {
-    /// Is there a resource it watches?
+    /// Whether the listener watches a resource.
     pub(crate) fn watches_something(&self) -> bool {
         let filter = self.filter();
         let mut watched = filter.resource_subscriptions.iter().flatten();
         watched.next().is_some()
     }
 
-    /// A new stream, which is told what the one before would have been.
+    /// Starts a new stream, which gets the changes that the stream before it would have got. Returns its number.
     fn take_over(&self) -> u64 {
         let mut pending = self.lock();
         pending.streams += 1;
@@ -240,12 +240,12 @@ impl Listener {
         pending.streams
     }
 
-    /// Watches no resource any longer.
+    /// Stops watching all resources.
     pub(crate) fn watch_nothing(&self) {
         self.filter().resource_subscriptions = None;
     }
 
-    /// Counts the bytes of another watched URI.
+    /// Counts the memory of another watched URI.
     fn count(&self, more: Reservation) {
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
         match &mut *counted {
@@ -254,7 +254,7 @@ impl Listener {
         }
     }
 
-    /// Gives back so many bytes of URIs that are not watched any more.
+    /// Gives back the memory of a URI that is not watched any more.
     fn discount(&self, less: usize) {
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(counted) = &mut *counted {
@@ -271,7 +271,7 @@ impl Listener {
     }
 }
 
-/// Opens a subscription to what of the wish can be served.
+/// Opens a subscription to the part of the filter that the server offers.
 pub(crate) fn listen(engine: &Arc<Engine>, request: Request) -> Result<Replies, RpcError> {
     if let Some(session) = request.session() {
         let place = engine.listeners.open(request.caller())?;
@@ -358,8 +358,8 @@ fn cost(uri: &str) -> usize {
     uri.len() + 64
 }
 
-/// May the caller of a request watch this URI? Only a resource that it may read; a folder (`…/`) in any case, for what is
-/// below it is looked at when it changes.
+/// Whether the caller of a request may watch this URI: a resource that it may read, or any folder (`…/`), because a resource
+/// below a folder is checked when it changes.
 async fn may_watch(engine: &Arc<Engine>, uri: &str, request: &Request) -> bool {
     is_folder(uri) || is_result(&engine.try_read(uri, request).response().await)
 }
@@ -372,7 +372,7 @@ fn is_result(end: &Option<Result<Outcome, RpcError>>) -> bool {
     matches!(end, Some(Ok(_)))
 }
 
-/// `resources/subscribe`: the stream of a session tells of this resource, too.
+/// `resources/subscribe`: adds a resource to the stream of a session.
 pub(crate) fn watch(engine: &Arc<Engine>, request: Request) -> Result<Replies, RpcError> {
     let uri = request.target()?.into_owned();
     let engine = Arc::clone(engine);
@@ -403,10 +403,10 @@ fn add_watched(engine: &Arc<Engine>, request: &Request, uri: String) -> Result<(
     Ok(())
 }
 
-/// `resources/unsubscribe`: the stream of a session tells of this resource no longer.
+/// `resources/unsubscribe`: removes a resource from the stream of a session.
 pub(crate) fn unwatch(request: &Request) -> Result<(), RpcError> {
     let uri = request.target()?;
-    // A session that watches nothing need not begin to for this.
+    // If the session has no listener, none is made for this.
     let live = request.session().and_then(Session::find);
     if let Some(listener) = live.and_then(|live| live.known_listener()) {
         let mut filter = listener.filter();
@@ -421,7 +421,7 @@ pub(crate) fn unwatch(request: &Request) -> Result<(), RpcError> {
     Ok(())
 }
 
-/// What tells a session of changes: of every list, and of the resources it watches.
+/// Returns the listener of a session, for every list and for the resources that the session watches.
 fn listener_of(
     engine: &Arc<Engine>,
     session: &Session,
@@ -431,7 +431,7 @@ fn listener_of(
     if let Some(known) = live.known_listener() {
         return Ok(known);
     }
-    // The program's own rule may decide this, so nothing is locked meanwhile.
+    // The program's own rule may run here, so nothing is locked meanwhile.
     let views = engine.views(request);
     Ok(live.listener(|| {
         let mut filter = SubscriptionFilter::default();
@@ -439,7 +439,8 @@ fn listener_of(
         filter.prompts_list_changed = Some(true);
         filter.resources_list_changed = Some(true);
         let listener = engine.listeners.add(filter, (request, views), None);
-        // What changed before the client came to listen: it may have listed already, even on a server before this one.
+        // Adds the changes since the handshake: the client may have listed before it listens, even on an earlier instance of
+        // the server.
         let changed = engine.catalog().changed_since(session.made());
         let mut pending = listener.lock();
         pending.lists.tools.join(changed.tools);

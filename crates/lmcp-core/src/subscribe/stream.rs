@@ -1,4 +1,4 @@
-//! The stream of one subscription: what its listener has not been told.
+//! The stream of one subscription, which sends the pending changes of its listener.
 
 use std::{
     sync::Arc,
@@ -19,28 +19,28 @@ use crate::{
     service::{Replies, Source},
 };
 
-/// A subscription that is open.
+/// An open subscription.
 pub(super) struct Listening {
     engine: Arc<Engine>,
     listener: Arc<Listener>,
-    /// Which stream of the listener this is.
+    /// The number of this stream of the listener.
     stream: u64,
     _place: Reservation,
-    /// Who listens, as it is by now. Its message is let go of.
+    /// The request with its caller in the present role. Its message has been dropped.
     request: Request,
-    /// Who began to listen.
+    /// The caller when the subscription began.
     origin: Caller,
-    /// A resource below a watched one has changed: may the caller read it?
+    /// A changed resource below a watched one, while lmcp checks whether the caller may read it.
     checking: Option<(String, Replies)>,
     stage: Stage,
 }
 
-/// What is to be told.
+/// A change to announce.
 enum News {
     Reply(Reply),
-    /// Something in a list that everybody sees has changed; or else only what the caller may or may not see.
+    /// A list has changed: for everybody, or only in items that not everybody sees.
     List(List, ChangedFor),
-    /// A resource that the caller may or may not read.
+    /// A resource that the caller may not be allowed to read.
     Unsure(String),
 }
 
@@ -78,14 +78,15 @@ impl Listening {
         }
     }
 
-    /// The same for a session, as this stream of its listener. Nobody asked for it, so nothing is said at its beginning.
+    /// Does the same for a session, as this stream of its listener. The client did not ask for the stream, so it begins without
+    /// an acknowledgement.
     pub(super) fn of_session(mut self, stream: u64) -> Self {
         self.stream = stream;
         self.stage = Stage::Open;
         self
     }
 
-    /// One thing the listener has not been told.
+    /// Takes one change that the listener has not been told.
     fn news(&mut self, cx: &mut Context<'_>) -> Option<Reply> {
         self.request.caller = self.origin.now();
         loop {
@@ -108,8 +109,8 @@ impl Listening {
         }
     }
 
-    /// Does the caller see others in this list than when it was last told, of those that not everybody sees? The program's
-    /// own rule may decide that, so nothing is locked meanwhile.
+    /// Whether the caller now sees other items in this list than when it was last told, of those that not everybody sees. The
+    /// program's own rule may run here, so nothing is locked meanwhile.
     fn sees_others(&self, list: List) -> bool {
         let views = self.engine.views(&self.request);
         let mut pending = self.listener.lock();
@@ -121,7 +122,7 @@ impl Listening {
         std::mem::replace(known, view) != view
     }
 
-    /// The changed resource that was looked at, if the caller may read it.
+    /// Returns the changed resource that was checked, if the caller may read it.
     fn poll_check(&mut self, cx: &mut Context<'_>) -> Option<String> {
         loop {
             let (_, check) = self.checking.as_mut()?;
@@ -136,7 +137,7 @@ impl Listening {
         }
     }
 
-    /// Takes one thing out of what is pending.
+    /// Takes one pending change.
     fn pending(&self, cx: &Context<'_>) -> Option<News> {
         let pending = &mut *self.listener.lock();
         if pending.streams != self.stream {
@@ -156,7 +157,7 @@ impl Listening {
         if let Some((method, params)) = pending.notices.pop_front() {
             return Some(News::Reply(Reply::notify(method, &params)));
         }
-        // One is looked at after the other.
+        // Only one resource is checked at a time.
         if self.checking.is_none()
             && let Some(uri) = pending.updated.pop_first()
         {
@@ -175,10 +176,10 @@ impl Listening {
         None
     }
 
-    /// Is it known that the caller may hear of this resource? It could read what it watches. What is below that may be
-    /// another's; where there is no resource at all there is nothing to read, and nothing to hide.
+    /// Whether lmcp knows without a check that the caller may hear of this resource. The caller could read the resources that
+    /// it watches. A resource below a watched one may belong to another caller; a URI without a resource has nothing to hide.
     fn may_tell(&self, uri: &str) -> bool {
-        // In another role it may not read what it could read when it began to watch.
+        // In another role, the caller may not be allowed to read what it could read when it began to watch.
         if self.request.caller().role() != self.origin.role() {
             return false;
         }
@@ -190,7 +191,7 @@ impl Listening {
             || read.any(|watched| lmcp_wire::resource::covers(watched, uri)) && !is_resource()
     }
 
-    /// The server closes, or another stream has taken over.
+    /// Whether the server has closed, or another stream has taken over.
     fn is_over(&self) -> bool {
         let pending = self.listener.lock();
         pending.closed || pending.streams != self.stream

@@ -1,4 +1,4 @@
-//! [`Telling`]: something said outside of any request, to some of those who listen.
+//! [`Telling`]: announces changes outside of any request, to some of the listeners.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::server::{
     catalog::{ChangedFor, Lists},
 };
 
-/// Notifications of the program's own that wait for one listener. Beyond that the oldest are lost.
+/// The most notifications of the program that wait for one listener. Past this number, the oldest are lost.
 const MOST_NOTICES: usize = 64;
 
 /// The clients that [`Handle::to`](crate::Handle::to) tells of a change.
@@ -114,7 +114,7 @@ impl<'a> Telling<'a> {
     /// ```
     pub fn end_subscriptions(&self) -> usize {
         let is_meant = |listener: &Listener| self.is_meant(listener);
-        // As if another stream had taken over: what was not told goes to the next one, if there is one.
+        // This works as if another stream had taken over: pending changes go to the next stream, if there is one.
         self.engine
             .listeners
             .tell_to(is_meant, |_, pending| pending.streams += 1)

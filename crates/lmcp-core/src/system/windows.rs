@@ -1,6 +1,6 @@
-//! What the system lets this process have: Windows.
+//! The limits that the system sets for this process: Windows.
 
-/// The sockets that the process may have open at once: as many as memory allows.
+/// The number of sockets that the process may have open at once. `None`: only memory limits it.
 pub(crate) fn most_open_files() -> Option<usize> {
     None
 }

@@ -1,4 +1,4 @@
-//! A tool with its state, and a tool whose name and schemas were checked: what a server keeps of a [`Tool`].
+//! A tool with its state, and a tool whose name and schemas were checked: the forms in which a server keeps a [`Tool`].
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -46,7 +46,7 @@ impl AnyTool {
         check_name(&spec.name).map_err(&wrong)?;
         let wrong_input = |err| wrong(format!("its input schema, {err}"));
         let shown = &spec.input_schema;
-        // What is mirrored is what clients were shown.
+        // Headers mirror the arguments of the schema that clients are shown.
         let (arguments, mirrored) = match (written, exact) {
             (Some(written), _) => (Arguments::written(written.exact), Box::default()),
             (None, Some(exact)) => {
@@ -91,10 +91,10 @@ impl fmt::Debug for AnyTool {
 
 /// A tool that clients may see.
 pub(crate) struct CheckedTool {
-    /// Tells it from all others that its catalog ever had, those of its name among them.
+    /// A number that no other tool of the catalog ever had, not even one of the same name.
     pub(crate) number: u64,
     pub(crate) spec: wire::Tool,
-    /// The schemas as text; those of `spec` then only tell which of them there are.
+    /// The schemas as text. Those of `spec` then only show which schemas the tool has.
     written: Option<SchemaTexts>,
     arguments: Arguments,
     /// The arguments that HTTP clients repeat in headers.
@@ -108,18 +108,18 @@ pub(crate) struct CheckedTool {
 }
 
 impl CheckedTool {
-    /// Does it say that it changes nothing?
+    /// Whether the tool declares that it changes nothing.
     pub(crate) fn is_read_only(&self) -> bool {
         let annotations = self.spec.annotations.as_ref();
         annotations.and_then(|annotations| annotations.read_only_hint) == Some(true)
     }
 
-    /// The tool without which it is not there, if it is not listed.
+    /// The listed tool that this unlisted one belongs to. `None`: this tool is listed.
     pub(crate) fn beside(&self) -> Option<&str> {
         self.beside.as_deref()
     }
 
-    /// Its JSON for a list that shows it like this. Schemas that are text already take the place of those shown.
+    /// Writes the tool as JSON for a list. Schemas that are text already replace those of `shown`.
     pub(crate) fn write(&self, shown: &wire::Tool) -> Vec<u8> {
         let mut out = Vec::with_capacity(1024);
         match &self.written {
@@ -129,12 +129,12 @@ impl CheckedTool {
         out
     }
 
-    /// Whom it is for.
+    /// The roles that the tool is for.
     pub(crate) fn roles(&self) -> &Roles {
         &self.roles
     }
 
-    /// The arguments of a call as JSON.
+    /// Reads the arguments of a call from JSON.
     pub(crate) fn read_arguments(&self, json: Option<&[u8]>) -> ToolResult<Value> {
         let name = &self.spec.name;
         decode(json.unwrap_or(b"{}")).map_err(|err| {
@@ -143,7 +143,8 @@ impl CheckedTool {
         })
     }
 
-    /// The arguments as they are, or as they were meant. What fits neither way is told to the model, which can mend it.
+    /// Returns the arguments if they fit the schema, else their mended form. If they cannot be mended, the error tells the
+    /// model what is wrong.
     pub(crate) fn check_arguments(&self, arguments: Value) -> ToolResult<Value> {
         let schema = self.arguments.schema()?;
         if schema.is_valid(&arguments) {
@@ -163,7 +164,7 @@ impl CheckedTool {
     }
 }
 
-/// Names that every client takes.
+/// Checks a name: every client accepts such names.
 pub(crate) fn check_name(name: &str) -> Result<(), String> {
     let fits = (1..=128).contains(&name.len())
         && name

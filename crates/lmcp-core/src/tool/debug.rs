@@ -48,12 +48,15 @@ where
 {
 }
 
-/// A function of either shape of a handler, whatever it takes and returns: [`debug_handler`] asks for the rest.
+/// A function in one of the two shapes of a handler, with any arguments and any result. [`debug_handler`] requires the other
+/// traits.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "`{Self}` takes other arguments than a handler",
     label = "not `async fn(Args, Cx)` or `async fn(Arc<S>, Args, Cx)`",
-    note = "a handler is `async fn(Args, Cx) -> R` or `async fn(Arc<S>, Args, Cx) -> R`"
+    note = "a handler is `async fn(Args, Cx) -> R`, or `async fn(Arc<S>, Args, Cx) -> R` in a `ToolSet`",
+    note = "it takes all of them by value, also those that it does not use: `Cx`, not `&Cx`",
+    note = "a method with state takes `self: Arc<Self>`, not `&self` or `self`"
 )]
 pub trait AsyncFunction<S, A, Shape>: Send + Sync + 'static {
     type Future;

@@ -1,18 +1,18 @@
-//! What models are used to send, taken where it can mean one thing only, and never published.
+//! Habits of models that a tool accepts where the meaning is clear, and never publishes.
 //!
-//! How values are read that the schema refuses (`null` for nothing, `"10"` for 10) is in `lmcp-schema`, and the same for
-//! all tools. Here a tool says what is its own: other names, and arguments that clients need not know.
+//! `lmcp-schema` reads values that the schema refuses (`null` for nothing, `"10"` for 10), the same for all tools. Here a tool
+//! declares its own habits: other names, and arguments that clients need not know.
 
 use lmcp_schema::Aliases;
 use serde_json::{Value, json};
 
 use super::Tool;
 
-/// What a tool takes beside what it publishes.
+/// The input that a tool accepts beside the published schema.
 #[derive(Debug, Default)]
 pub(crate) struct Habits {
     pub(crate) aliases: Aliases,
-    /// Names of tools elsewhere that do the same.
+    /// The names of tools elsewhere that do the same.
     also_called: Box<[Box<str>]>,
 }
 
@@ -95,8 +95,8 @@ impl<S: Send + Sync + 'static, E> Tool<S, E> {
 }
 
 impl Habits {
-    /// Checks the habits against the schema that arguments are checked by, and returns that schema so that it refuses whatever
-    /// the habits have to read otherwise.
+    /// Checks the habits against the schema that arguments are checked by. Returns that schema, changed so that it refuses the
+    /// other names: so the call is mended.
     pub(crate) fn refine(&self, mut schema: Value) -> Result<Value, String> {
         for (other, name) in self.aliases.iter() {
             if !has_member(&schema, name) {
@@ -120,13 +120,13 @@ impl Habits {
         Ok(schema)
     }
 
-    /// Is this what the same thing is called elsewhere?
+    /// The names of this tool elsewhere.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.also_called.iter().map(|name| &**name)
     }
 }
 
-/// Does any schema in this one have a member of this name?
+/// Whether any schema in this one has a member of this name.
 fn has_member(schema: &Value, name: &str) -> bool {
     match schema {
         Value::Object(object) => {

@@ -1,4 +1,4 @@
-//! Tools: what they are called, what they do to the world, and the function behind them.
+//! Tools: their names, their effects on the world, and the functions behind them.
 
 mod checked;
 mod debug;
@@ -36,9 +36,12 @@ use crate::{
 /// }
 /// ```
 ///
-/// A program that calls such a function itself, in a test for example, makes the value with `NoArgs::default()`.
+/// A program that calls such a function itself, in a test for example, makes the value with `NoArgs {}`.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
-#[non_exhaustive]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "it never has a field: then it would have arguments"
+)]
 pub struct NoArgs {}
 
 /// A tool: a name, an async function, and a description for the model.
@@ -120,14 +123,14 @@ pub struct Tool<S = (), E = Declared> {
     effect: PhantomData<E>,
 }
 
-/// Everything that the author of a tool says of it.
+/// Everything that the author of a tool declares.
 struct Declaration {
     spec: wire::Tool,
-    /// What arguments are checked against, where that is not what is shown.
+    /// The schema that arguments are checked against, if it is not the one that clients are shown.
     exact: Option<Value>,
-    /// The schemas as text; those of `spec` then only tell which of them there are.
+    /// The schemas as text. Those of `spec` then only show which schemas the tool has.
     written: Option<SchemaTexts>,
-    /// Somebody gave the output schema: one that a type made needs no checking.
+    /// Whether the author gave the output schema. A schema that was derived from a type needs no checking.
     output_given: bool,
     deadline: Option<Duration>,
     task: TaskUse,
@@ -136,7 +139,7 @@ struct Declaration {
     habits: Habits,
 }
 
-/// The tool without which an unlisted one is not there. `None`: it is listed.
+/// The listed tool that an unlisted one belongs to. `None`: the tool is listed.
 type Beside = Option<Box<str>>;
 
 /// Marks a tool that says what it does to the world.
@@ -254,7 +257,7 @@ impl<S: Send + Sync + 'static> Tool<S, Undeclared> {
     }
 
     fn say(mut self, read_only: bool, destructive: bool, idempotent: bool) -> Tool<S> {
-        // All four are always sent: clients read an absent one each in its own way.
+        // All four hints are always sent, because clients assume different values for an absent one.
         let mut hints = ToolAnnotations::default();
         hints.read_only_hint = Some(read_only);
         hints.destructive_hint = Some(destructive);
@@ -357,7 +360,7 @@ impl<S: Send + Sync + 'static, E> Tool<S, E> {
         let shown =
             (self.declared.written.is_none()).then_some(&mut self.declared.spec.input_schema);
         for schema in [shown, exact].into_iter().flatten() {
-            // An argument that is not there fails at registration, by the rule below.
+            // If the argument does not exist, the registration fails by the rule below.
             schema["properties"][argument]["x-mcp-header"] = header.into();
         }
         self

@@ -1,4 +1,4 @@
-//! What a tool may return.
+//! The types that a tool may return.
 
 use lmcp_wire::{Content, tool::CallToolResult};
 use schemars::JsonSchema;
@@ -54,7 +54,7 @@ pub trait IntoToolOutput: Send {
 #[expect(clippy::exhaustive_structs, reason = "made by writing it down")]
 pub struct Json<T>(pub T);
 
-/// A structured result with a text of its own.
+/// A structured result with its own text.
 #[derive(Clone, Debug)]
 pub struct JsonText<T> {
     value: T,
@@ -103,7 +103,7 @@ impl<T: Serialize + JsonSchema + Send> IntoToolOutput for JsonText<T> {
     }
 }
 
-/// The text `done`: a model that is shown nothing may believe that nothing happened.
+/// Returns the text `done`: with an empty result, a model may believe that nothing happened.
 impl IntoToolOutput for () {
     fn into_output(self) -> ToolResult<CallToolResult> {
         Ok(CallToolResult::new(vec![Content::text("done")]))

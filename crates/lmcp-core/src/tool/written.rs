@@ -1,4 +1,5 @@
-//! Schemas that are part of the program as text: none is derived at the start, and each is compiled when its tool is first called.
+//! Schemas that are part of the program as text: none is derived at the start, and each is compiled at the first call of its
+//! tool.
 
 use std::sync::OnceLock;
 
@@ -13,7 +14,7 @@ use crate::{
     handler::{self, Handler, decode_arguments},
 };
 
-/// The schemas of a tool as JSON text: what [`Tool::schema_texts`] gives, and [`Tool::written`] takes.
+/// The schemas of a tool as JSON text: the result of [`Tool::schema_texts`], and the input of [`Tool::written`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "made by writing it down")]
 pub struct SchemaTexts<T = &'static str> {
@@ -69,7 +70,7 @@ impl<S: Send + Sync + 'static> Tool<S, Undeclared> {
         R: IntoToolOutput + 'static,
         Shape: 'static,
     {
-        // What stands for the texts where a revision decides which members a list has.
+        // Placeholders for the texts, because a revision decides by them which members a list has.
         let mut spec = wire::Tool::new(name, json!({ "type": "object" }));
         spec.output_schema = schemas.output.map(|_| json!({ "type": "object" }));
         let run = handler::erase(handler, decode_arguments, R::into_output);
@@ -120,21 +121,22 @@ impl<S: Send + Sync + 'static, E> Tool<S, E> {
 }
 
 impl SchemaTexts {
-    /// The tool with the schemas that the texts are.
+    /// Puts the schemas of the texts into the tool.
     pub(super) fn fill(&self, spec: &mut wire::Tool) {
         spec.input_schema = wire::order::read(self.shown).unwrap_or_default();
         let output = self.output.map(wire::order::read);
         spec.output_schema = output.and_then(Result::ok);
     }
 
-    /// The tool for a list. Its output schema is the text if `spec` has one.
+    /// Returns the tool for a list. Its output schema is the text, if `spec` has an output schema.
     pub(crate) fn list<'a>(&'a self, spec: &'a wire::Tool) -> impl Serialize + 'a {
         let output = self.output.filter(|_| spec.output_schema.is_some());
         spec.with_schemas(raw(self.shown), output.map(raw))
     }
 }
 
-/// What arguments are checked against: compiled when the server starts, or when a written schema is first needed.
+/// The schema that arguments are checked against. It is compiled when the server starts, or when a written schema is first
+/// needed.
 pub(super) enum Arguments {
     Compiled(Schema),
     Written {
@@ -161,7 +163,7 @@ impl Arguments {
     }
 }
 
-/// Is every property described by an object? Older revisions know no `true` and `false` in its place.
+/// Whether every property has an object as its schema. Older revisions do not know `true` and `false` there.
 fn has_plain_properties(schema: &Value) -> bool {
     let properties = schema.get("properties").and_then(Value::as_object);
     properties.is_none_or(|all| all.values().all(Value::is_object))

@@ -1,7 +1,7 @@
-//! The answers to a batch (2025-03-26), kept until all are there and go out as one line.
+//! The answers to a batch (2025-03-26), which are kept until all are there, and go out as one line.
 //!
-//! What waits here counts as memory of its caller, small answers too: nothing else bounds how many there are. Each counts
-//! as itself and as its part of the line, so that there is room for the line when it is written.
+//! Waiting answers count as memory of their caller, also small ones: nothing else limits their number. Each answer is counted
+//! for itself and for its part of the line, so that there is room for the line when it is written.
 
 use tokio::sync::mpsc;
 
@@ -10,10 +10,10 @@ use crate::{
     message::Message,
 };
 
-/// What an answer takes besides its bytes, in either place.
+/// The bytes that an answer takes besides its text, here and in the line.
 const BESIDES: usize = 256;
 
-/// Where the answers to a batch of so many messages go, and where they are collected.
+/// Returns the sender for the answers to a batch of this many messages, and their collection.
 pub(super) fn collect(messages: usize, account: Account) -> (Sender, Collected) {
     let (sender, coming) = mpsc::channel(messages);
     let collected = Collected {
@@ -23,7 +23,7 @@ pub(super) fn collect(messages: usize, account: Account) -> (Sender, Collected) 
     (Sender { sender, account }, collected)
 }
 
-/// Takes the answers to the requests of one batch.
+/// Sends the answers to the requests of one batch to their collection.
 #[derive(Clone)]
 pub(super) struct Sender {
     sender: mpsc::Sender<Answer>,
@@ -36,7 +36,7 @@ impl Sender {
             _counted: self.account.take(message.bytes_with_copy() + BESIDES),
             message,
         };
-        // There is a place for every answer.
+        // The channel has a place for every answer.
         let _ = self.sender.try_send(answer);
     }
 }
@@ -50,12 +50,12 @@ pub(crate) struct Collected {
 
 struct Answer {
     message: Message,
-    /// Its part of the line, and what of itself nobody has counted.
+    /// The memory of its part of the line, and of the message itself if that is not counted yet.
     _counted: Reservation,
 }
 
 impl Collected {
-    /// Is every answer there already?
+    /// Whether every answer is there already.
     pub(super) fn is_whole(&mut self) -> bool {
         loop {
             match self.coming.try_recv() {
@@ -73,12 +73,12 @@ impl Collected {
         }
     }
 
-    /// Does nothing want an answer?
+    /// Whether the batch has no answers.
     pub(super) fn is_empty(&self) -> bool {
         self.there.is_empty()
     }
 
-    /// Writes what is there as one array. Each answer is let go of as soon as it is written.
+    /// Writes the answers as one array. Each answer is dropped as soon as it is written.
     pub(super) fn write(&mut self, line: &mut Vec<u8>) {
         let lengths = self
             .there

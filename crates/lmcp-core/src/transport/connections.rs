@@ -1,10 +1,10 @@
-//! The open connections of a listener: how many there may be, and which one is closed when all places are taken.
+//! The open connections of a listener: their greatest number, and the choice of the one to close when all places are taken.
 //!
-//! A connection is idle while no request of it is being answered and it has no subscription, and while the body of a
-//! request is waited for: somebody who sends a byte now and then is idle, too. When all places are taken, the connection
-//! is closed that has been idle longest; first one that has not yet said anything that was let in. Callers that are known
-//! by name have a share of the places. Buffers of connections count against the server's budget of memory: where it is
-//! short, there are fewer places. Those of a caller that is known count as the caller's, so that many of one take no room
+//! A connection is idle while it answers no request and has no subscription. It also counts as idle while the body of a request
+//! is awaited, so a client that sends a byte now and then does not keep its place. When all places are taken, the connection
+//! that has been idle longest is closed; connections that never had a request admitted are closed first. Callers with a name
+//! have a share of the places. Buffers of connections count against the server's budget of memory: if memory is short, there
+//! are fewer places. The buffers of a caller with a name count as memory of that caller, so its many connections take no room
 //! from others.
 
 use std::{
@@ -25,21 +25,21 @@ use crate::budget::{Account, Budget, Reservation, expect_share, try_later};
 /// HTTP, 33 KiB on a unix socket.
 pub(crate) const CONNECTION_BYTES: usize = 32 << 10;
 
-/// So many connections are taken in however short memory is: others could not call at all.
+/// The number of connections that are admitted however short memory is: otherwise other callers could not call at all.
 const ALWAYS: usize = 64;
 
 /// All connections of a listener.
 #[derive(Debug)]
 pub struct Connections {
     most: usize,
-    /// What those occupy of the server's memory that are nobody's yet.
+    /// The memory of connections that belong to no caller yet.
     memory: Account,
     budget: Budget,
     /// Places of callers that are known by name.
     shares: Budget,
     opened: Instant,
     open: Mutex<Open>,
-    /// One has closed.
+    /// Notified when a connection has closed.
     closed: Notify,
 }
 
@@ -59,19 +59,19 @@ struct Taken {
 /// One connection, as its listener sees it.
 #[derive(Debug)]
 pub struct Connection {
-    /// Requests of it are being answered.
+    /// A request of the connection is being answered.
     busy: AtomicBool,
-    /// The body of a request is waited for.
+    /// The body of a request is awaited.
     reading: AtomicBool,
-    /// It is told what changes.
+    /// The client has a subscription.
     subscribed: AtomicBool,
-    /// A request of it was let in.
+    /// A request of the connection was admitted.
     known: AtomicBool,
-    /// When it last began or ended a request: milliseconds since the listener was opened.
+    /// The time when it last began or ended a request, in milliseconds since the listener was opened.
     used: AtomicU64,
     opened: Instant,
     /// Whose it is, once a caller has said its name.
-    owner: OnceLock<Result<Reservation, RpcError>>,
+    payer: OnceLock<Result<Reservation, RpcError>>,
     /// Its part of the server's memory: the caller's, once that is known.
     memory: Mutex<Reservation>,
     budget: Budget,
@@ -79,7 +79,7 @@ pub struct Connection {
     most: usize,
 }
 
-/// A connection's place; leaving it, in whatever way, frees it.
+/// The place of a connection. Dropping it frees the place.
 #[derive(Debug)]
 pub struct ConnectionPlace {
     number: u64,
@@ -88,7 +88,7 @@ pub struct ConnectionPlace {
 }
 
 impl Connections {
-    /// None yet, and at most so many, of a server with this budget of memory.
+    /// Makes an empty set for at most this many connections of a server with this budget of memory.
     pub fn new(most: usize, memory: &Budget) -> Arc<Self> {
         Arc::new(Self {
             most,
@@ -101,10 +101,10 @@ impl Connections {
         })
     }
 
-    /// A place for one more, if need be that of an idle one, which is closed.
+    /// Takes a place for a new connection. If there is none, closes an idle connection.
     ///
     /// # Errors
-    /// All places are taken, or all memory, and no connection is idle.
+    /// All places or all memory are taken, and no connection is idle.
     pub fn enter(self: &Arc<Self>) -> Result<ConnectionPlace, RpcError> {
         let mut open = self.lock();
         let memory = loop {
@@ -113,9 +113,8 @@ impl Connections {
                 Err(refusal) => refusal,
             };
             let victim = open.idle_longest().ok_or(refusal)?;
-            let victim = open.all.remove(&victim);
-            if let Some(abort) = victim.and_then(|victim| victim.abort) {
-                abort.abort();
+            if let Some(victim) = open.all.remove(&victim) {
+                victim.close();
             }
         };
         let connection = Arc::new(Connection {
@@ -125,7 +124,7 @@ impl Connections {
             known: AtomicBool::new(false),
             used: AtomicU64::new(millis(self.opened)),
             opened: self.opened,
-            owner: OnceLock::new(),
+            payer: OnceLock::new(),
             memory: Mutex::new(memory),
             budget: self.budget.clone(),
             shares: self.shares.clone(),
@@ -145,7 +144,7 @@ impl Connections {
         })
     }
 
-    /// The memory of one connection more than so many.
+    /// Reserves the memory of one more connection beside `open` others.
     fn room_beside(&self, open: usize) -> Result<Reservation, RpcError> {
         let most = self.most;
         if open >= most {
@@ -158,24 +157,24 @@ impl Connections {
         Ok(self.memory.try_reserve(CONNECTION_BYTES)?)
     }
 
-    /// Is none open?
+    /// Whether no connection is open.
     pub fn is_empty(&self) -> bool {
         self.lock().all.is_empty()
     }
 
-    /// Waits until one has closed since this was last waited for.
+    /// Waits until a connection has closed since the last call.
     pub async fn one_closed(&self) {
         self.closed.notified().await;
     }
 
-    /// How to end a connection that has a place. It may have left it already.
+    /// Sets how to end a connection that has a place. The connection may have ended already.
     pub fn abort_with(&self, number: u64, abort: AbortHandle) {
         if let Some(taken) = self.lock().all.get_mut(&number) {
             taken.abort = Some(abort);
         }
     }
 
-    /// Waits until all are closed.
+    /// Waits until all connections are closed.
     pub async fn all_closed(&self) {
         loop {
             let closed = self.closed.notified();
@@ -192,7 +191,7 @@ impl Connections {
 }
 
 impl Open {
-    /// Of the idle connections the one to close: unknown ones first, then the one that was idle longest.
+    /// Chooses the idle connection to close: those without an admitted request first, then the one that was idle longest.
     fn idle_longest(&self) -> Option<u64> {
         let idle = self
             .all
@@ -207,14 +206,24 @@ impl Open {
     }
 }
 
+impl Taken {
+    /// Closes the connection. Its memory is given back now, so that no other has to be closed for it: its task ends a little later.
+    fn close(self) {
+        self.connection.memory().shrink_to(0);
+        if let Some(abort) = self.abort {
+            abort.abort();
+        }
+    }
+}
+
 impl Connection {
-    /// A request of it is answered from now on.
+    /// Notes that a request of the connection is being answered.
     pub fn begin(&self) {
         self.busy.store(true, Ordering::Relaxed);
         self.used.store(millis(self.opened), Ordering::Relaxed);
     }
 
-    /// The request was let in or not, and its answer is on its way.
+    /// Notes that the answer to a request is on its way. `let_in`: the request was admitted.
     pub fn end(&self, let_in: bool) {
         if let_in {
             self.known.store(true, Ordering::Relaxed);
@@ -223,44 +232,48 @@ impl Connection {
         self.busy.store(false, Ordering::Relaxed);
     }
 
-    /// The stream that answers a request is open for longer.
+    /// Keeps the connection busy for as long as the stream of an answer is open.
     pub fn stays_busy(self: Arc<Self>) -> Busy {
         self.busy.store(true, Ordering::Relaxed);
         Busy(self)
     }
 
-    /// A whole message came, of somebody who was let in.
+    /// Notes that a whole message came from an admitted caller.
     pub fn said_something(&self) {
         self.known.store(true, Ordering::Relaxed);
         self.used.store(millis(self.opened), Ordering::Relaxed);
     }
 
-    /// Has it a subscription now? It is not idle while it has.
+    /// Sets whether the client has a subscription. The connection is not idle while it has one.
     pub fn set_subscribed(&self, subscribed: bool) {
         self.subscribed.store(subscribed, Ordering::Relaxed);
     }
 
-    /// Is the body of a request waited for now?
+    /// Sets whether the body of a request is awaited.
     pub fn set_reading(&self, reading: bool) {
         if reading != self.reading.load(Ordering::Relaxed) {
             self.reading.store(reading, Ordering::Relaxed);
         }
     }
 
-    /// Whose it is. A caller that has its share of the places or of memory already is refused.
+    /// Counts the connection for the caller of this name. Refuses a caller that already has its share of places or of memory.
     ///
     /// # Errors
     /// A share is used up.
-    pub fn claim(&self, principal: &str) -> Result<(), RpcError> {
-        let claimed = self.owner.get_or_init(|| {
-            let places = self.shares.account(principal);
+    pub fn claim(&self, payer: &str) -> Result<(), RpcError> {
+        let claimed = self.payer.get_or_init(|| {
+            let places = self.shares.account(payer);
             expect_share("connections", places.used(), self.shares.used(), self.most)?;
-            let account = self.budget.account(principal);
+            let account = self.budget.account(payer);
             let memory = account.take_if_modest(CONNECTION_BYTES)?;
-            *self.memory.lock().unwrap_or_else(PoisonError::into_inner) = memory;
+            *self.memory() = memory;
             Ok(places.take(1))
         });
         claimed.as_ref().map(drop).map_err(RpcError::clone)
+    }
+
+    fn memory(&self) -> MutexGuard<'_, Reservation> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn is_idle(&self) -> bool {
@@ -280,12 +293,12 @@ impl Drop for Busy {
 }
 
 impl ConnectionPlace {
-    /// What [`Connections::abort_with`] knows it by.
+    /// The number for [`Connections::abort_with`].
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// The connection that has it.
+    /// The connection in this place.
     pub fn connection(&self) -> &Arc<Connection> {
         &self.connection
     }
@@ -305,13 +318,14 @@ fn millis(since: Instant) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spawn::Tasks;
 
     #[test]
     fn callers_with_many_connections_leave_room_for_another() {
         let budget = Budget::of_memory(16 << 20);
         let connections = Connections::new(1000, &budget);
         let mut held = Vec::new();
-        // Four callers take all that they get, each of their connections with a call that waits.
+        // Four callers take all connections that they get, each with a call that waits.
         loop {
             let before = held.len();
             for caller in ["a", "b", "c", "d"] {
@@ -335,5 +349,26 @@ mod tests {
             .account("e")
             .try_reserve(64 << 10)
             .expect("it can call");
+    }
+
+    #[tokio::test]
+    async fn where_memory_is_short_a_new_connection_takes_the_place_of_one() {
+        let budget = Budget::of_memory(16 << 20);
+        let connections = Connections::new(1000, &budget);
+        let (tasks, mut before, mut replaced) = (Tasks::default(), 0, 0);
+        for _ in 0..1000 {
+            let place = connections.enter().expect("others are idle");
+            let number = place.number();
+            let task = tasks.spawn(async move {
+                let _place = place;
+                std::future::pending::<()>().await;
+            });
+            connections.abort_with(number, task);
+            let open = connections.lock().all.len();
+            assert!(open >= before, "{before} were open, and now {open}");
+            replaced += usize::from(open == before);
+            before = open;
+        }
+        assert!(replaced > 0, "{before} are open");
     }
 }

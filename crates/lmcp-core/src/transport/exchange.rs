@@ -1,7 +1,7 @@
-//! A connection that another transport carries: messages are handed over whole, and what goes out is taken as bytes.
+//! A connection that another transport carries: messages are handed over whole, and answers are taken as bytes.
 //!
-//! There is no pipe in between. What waits in either direction counts as memory of its caller, until whoever took it has
-//! written it.
+//! There is no pipe in between. Waiting messages in either direction count as memory of their caller, until the other transport
+//! has written them.
 
 use std::{
     fmt,
@@ -40,10 +40,10 @@ pub fn exchange(
     endpoint: Endpoint,
     caller: Caller,
 ) -> (Inlet, Outlet, impl Future<Output = ()> + Send + use<>) {
-    // One message waits here while the last one is read; the others wait where they came from.
+    // One message waits here while the last one is read. Further messages wait at the sender.
     let (sender, messages) = mpsc::channel(1);
     let limits = endpoint.limits().clone();
-    let account = endpoint.budget().account(&caller.owner());
+    let account = endpoint.budget().account(&caller.payer());
     let out = Arc::new(Outgoing::new(limits.outgoing_bytes, account.clone()));
     let outlet = Outlet(Arc::clone(&out));
     let work = async move {
@@ -56,7 +56,7 @@ pub fn exchange(
         Connection::new(endpoint, caller, account, limits, out)
             .run(handed, closing)
             .await;
-        // It came to its end: what there is goes out.
+        // The work came to its end, so the waiting lines still go out.
         cut_off.0 = None;
     };
     (Inlet(sender), outlet, work)
@@ -106,7 +106,7 @@ impl Drop for Outlet {
     }
 }
 
-/// Has nothing more go out when the work is dropped before its end.
+/// Drops the waiting lines if the work is dropped before its end.
 struct CutOff(Option<Arc<Outgoing>>);
 
 impl Drop for CutOff {
@@ -117,7 +117,7 @@ impl Drop for CutOff {
     }
 }
 
-/// Messages as they are handed over.
+/// Receives messages that are handed over.
 struct Handed {
     messages: mpsc::Receiver<Bytes>,
     /// The longest message, in bytes.

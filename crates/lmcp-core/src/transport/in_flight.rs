@@ -18,32 +18,32 @@ use crate::budget::Reservation;
 #[derive(Default)]
 pub(super) struct InFlight {
     requests: Mutex<HashMap<RequestId, Entry>>,
-    /// How many ever were.
+    /// The number of requests that ever entered.
     entered: AtomicU64,
-    /// A place is free.
+    /// Notified when a place is free.
     freed: Notify,
-    /// The connection is busy while there are any.
+    /// The connection is marked as busy while there are any requests.
     seen: Option<Arc<Connection>>,
 }
 
 struct Entry {
-    /// Tells it from a later request of the same id.
+    /// Tells this request from a later one of the same id.
     number: u64,
     abort: Option<AbortHandle>,
     listening: bool,
 }
 
-/// A request's place; leaving it, in whatever way, frees it.
+/// The place of a request. Dropping it frees the place.
 pub(super) struct RequestPlace {
     id: RequestId,
     number: u64,
     among: Arc<InFlight>,
-    /// Its memory.
+    /// The memory of the request.
     counted: Option<Reservation>,
 }
 
 impl RequestPlace {
-    /// Frees the place, and keeps so many bytes of its memory for what waits to be written.
+    /// Frees the place, and keeps this many bytes of its memory for the answer that waits to be written.
     pub(super) fn leave(mut self, bytes: usize) -> Option<Reservation> {
         let mut counted = self.counted.take();
         if let Some(counted) = &mut counted {
@@ -54,7 +54,7 @@ impl RequestPlace {
 }
 
 impl InFlight {
-    /// None yet, on a connection that its listener sees so.
+    /// Makes an empty set. `seen` is the record that the listener keeps of the connection.
     pub(super) fn seen_as(seen: Option<Arc<Connection>>) -> Self {
         Self {
             seen,
@@ -86,7 +86,7 @@ impl InFlight {
         }
     }
 
-    /// How to stop it. It may have ended already.
+    /// Sets how to stop a request. The request may have ended already.
     pub(super) fn abort_with(&self, id: &RequestId, abort: AbortHandle) {
         if let Some(entry) = self.lock().get_mut(id) {
             entry.abort = Some(abort);
@@ -105,7 +105,7 @@ impl InFlight {
         }
     }
 
-    /// Tells the listener whether the connection is busy. Under the lock, so that the last word is the right one.
+    /// Tells the listener whether the connection is busy. Called under the lock, so that the last report is right.
     fn show(&self, requests: &HashMap<RequestId, Entry>) {
         match &self.seen {
             Some(seen) if requests.is_empty() => seen.end(true),
@@ -123,7 +123,7 @@ impl InFlight {
             .for_each(AbortHandle::abort);
     }
 
-    /// Waits until so many are left.
+    /// Waits until the number of requests is small enough.
     pub(super) async fn until(&self, enough: impl Fn(usize) -> bool) {
         loop {
             let freed = self.freed.notified();

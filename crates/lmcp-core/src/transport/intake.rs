@@ -1,4 +1,4 @@
-//! Lines on their way in: cut out of what was read, and counted as memory of their caller as they grow.
+//! Incoming lines: cut out of the bytes that were read, and counted as memory of their caller as they grow.
 
 use std::time::Duration;
 
@@ -13,14 +13,14 @@ use crate::{
 /// Up to this size a line is not counted while it is read: its connection has a buffer of that size anyway.
 const SMALL: usize = 16 << 10;
 
-/// One line, or the news that there is none.
+/// One line, or the reason why there is none.
 #[derive(Debug)]
 pub(super) enum Frame {
-    /// A line without its end; never blank.
+    /// A line without its line end. It is never blank.
     Line(Bytes),
-    /// A line that went past the limit. The rest of it is skipped as it comes.
+    /// A line that is longer than the limit. The rest of it is skipped as it comes.
     TooLong,
-    /// A line that callers left no memory for. The rest of it is skipped as it comes.
+    /// A line for which callers left no memory. The rest of it is skipped as it comes.
     NoRoom(NoRoom),
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Intake {
     account: Account,
     /// How long a line waits for memory before it is skipped.
     wait: Duration,
-    /// For the line that has not ended.
+    /// The memory of the unfinished line.
     reserved: Option<Reservation>,
 }
 
@@ -44,22 +44,22 @@ impl Intake {
         }
     }
 
-    /// Where to put what was read.
+    /// The buffer for the bytes that are read next.
     pub(super) fn buffer(&mut self) -> &mut Vec<u8> {
         self.framer.buffer()
     }
 
-    /// How many bytes may be read before the next look at what is reserved.
+    /// The number of bytes that may be read before more memory must be reserved.
     pub(super) fn most(&self) -> u64 {
         let counted = SMALL.max(self.reserved());
         counted.saturating_sub(self.framer.unfinished()).max(1) as u64
     }
 
-    /// The next line that is whole. A large one holds the memory that was reserved for it.
+    /// Returns the next whole line. A large line holds the memory that was reserved for it.
     pub(super) fn next_frame(&mut self) -> Option<Frame> {
         let frame = self.framer.next_frame();
         if frame.is_none() && self.framer.is_past_limit() {
-            // It is told before it ends.
+            // The limit is reported before the line ends.
             self.framer.skip();
             self.reserved = None;
             return Some(Frame::TooLong);
@@ -67,23 +67,23 @@ impl Intake {
         frame.map(|frame| self.counted(frame))
     }
 
-    /// The bytes of blank lines that came since the last line that was none.
+    /// The number of bytes in blank lines since the last line that was not blank.
     pub(super) fn blank_bytes(&self) -> usize {
         self.framer.blank_bytes()
     }
 
-    /// Is another whole line there?
+    /// Whether another whole line is there.
     pub(super) fn has_frame(&self) -> bool {
         self.framer.has_frame()
     }
 
-    /// What stands after the last line end, when nothing more will come.
+    /// Returns the text after the last line end, when no more bytes will come.
     pub(super) fn last_frame(&mut self) -> Option<Frame> {
         let frame = self.framer.last_frame()?;
         Some(self.counted(frame))
     }
 
-    /// Has the unfinished line filled what is reserved for it?
+    /// Whether the unfinished line fills the memory that is reserved for it.
     pub(super) fn needs_room(&self) -> bool {
         self.framer.unfinished() >= SMALL.max(self.reserved())
     }
@@ -92,8 +92,8 @@ impl Intake {
         self.reserved.as_ref().map_or(0, Reservation::bytes)
     }
 
-    /// Reserves memory for as much as there is of an unfinished line, rounded up. Where there is none, the line is
-    /// skipped, and this says so; the connection goes on with the next.
+    /// Reserves memory for the present length of an unfinished line, rounded up. If there is no memory, the line is skipped,
+    /// and the returned frame says so; the connection goes on with the next line.
     pub(super) async fn make_room(&mut self) -> Option<Frame> {
         if !self.needs_room() {
             return None;
@@ -119,7 +119,7 @@ impl Intake {
             Ok(line) if line.len() > SMALL => {
                 let mut reserved = reserved.unwrap_or_else(|| self.account.take(line.len()));
                 reserved.shrink_to(line.len());
-                // What was read of the next line counts on.
+                // The bytes of the next line that were read already stay counted.
                 let rest = self.framer.unfinished();
                 self.reserved = (rest > SMALL).then(|| self.account.take(rest));
                 Frame::Line(reserved.hold(line))

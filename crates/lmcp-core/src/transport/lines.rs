@@ -1,8 +1,8 @@
-//! One connection that speaks a line of JSON per message: stdio, unix sockets and anything alike.
+//! One connection that carries one line of JSON per message: stdio, unix sockets, and other streams.
 //!
-//! Reading never waits for a handler, and handlers run side by side. What they say goes through one bounded buffer to
-//! one writer, so that a message is never torn. When the peer does not read, the buffer fills, then the places for
-//! requests, and then nothing more is read: memory stays flat because the pipe is full, not we.
+//! Reading never waits for a handler, and handlers run side by side. Their messages go through one bounded buffer to one
+//! writer, so that a message is never torn. If the peer does not read, first the buffer fills, then the places for requests;
+//! then nothing more is read. So the pipe fills up, and the memory of the server does not grow.
 
 use std::{
     sync::Arc,
@@ -37,12 +37,12 @@ use crate::{
     session::Session,
 };
 
-/// Where lines come from.
+/// A source of lines.
 pub(crate) trait Lines: Send {
-    /// The next line; `None` at the end. Losing the future loses nothing.
+    /// Returns the next line; `None` at the end. Dropping the future loses no line.
     fn next(&mut self) -> impl Future<Output = Option<Frame>> + Send;
 
-    /// Is the next line there already?
+    /// Whether the next line is there already.
     fn has_more(&self) -> bool;
 }
 
@@ -56,21 +56,21 @@ pub(crate) struct Connection {
     out: Arc<Outgoing>,
     tasks: JoinSet<()>,
     in_flight: Arc<InFlight>,
-    /// From the handshake on, if the client makes one.
+    /// The session, if the client has made a handshake.
     session: Option<Session>,
-    /// What the server says in that session outside of any request.
+    /// The task that sends changes outside of any request in that session.
     listening: Option<AbortHandle>,
-    /// The last request found no place; until one is free the next need not wait.
+    /// The last request found no place. Until a place is free, later requests do not wait.
     saturated: bool,
-    /// A request of this line found no memory; the others of its batch do not wait for any.
+    /// A request of this line found no memory. The others of its batch do not wait for memory.
     short: bool,
-    /// How its listener sees it, where it has one that closes idle connections.
+    /// The record that the listener keeps of the connection, if the listener closes idle connections.
     seen: Option<Arc<connections::Connection>>,
-    /// What is said last when the server closes.
+    /// Makes the last message when the server closes.
     farewell: Option<Farewell>,
 }
 
-/// Gives the last message of a server that closes.
+/// A function that makes the last message of a server that closes.
 pub(crate) type Farewell = Arc<dyn Fn() -> Message + Send + Sync>;
 
 impl Connection {
@@ -99,23 +99,23 @@ impl Connection {
         }
     }
 
-    /// The same, with something to say when the server closes.
+    /// Sets the last message for when the server closes.
     pub(crate) fn saying_last(mut self, farewell: Option<Farewell>) -> Self {
         self.farewell = farewell;
         self
     }
 
-    /// The same, for a listener that must know whether it is idle.
+    /// Sets the connection that the listener reads to know whether this one is idle.
     pub(crate) fn seen_as(mut self, seen: Option<Arc<connections::Connection>>) -> Self {
         self.in_flight = Arc::new(InFlight::seen_as(seen.clone()));
         self.seen = seen;
         self
     }
 
-    /// Serves until the lines end, the writer is gone or the server closes; then gives what is in flight a moment.
+    /// Serves until the lines end, the writer is gone or the server closes. Then gives the requests in flight a moment.
     pub(crate) async fn run(mut self, mut lines: impl Lines, mut closing: watch::Receiver<bool>) {
         loop {
-            // A caller that holds too much gets nothing more to read, not even refusals, before it has read what is there.
+            // If a caller holds too much, nothing more is sent to it, not even refusals, until it has read the waiting answers.
             let holds_too_much = self.account.is_over() && self.out.is_waiting();
             if holds_too_much {
                 self.out.uncork();
@@ -132,7 +132,7 @@ impl Connection {
                         self.out.send(Message::error(None, &no_room.into())).await;
                     }
                     None => {
-                        // Nobody listens any more.
+                        // Nobody listens to changes any more.
                         self.in_flight.cancel_listening();
                         return self.drain().await;
                     }
@@ -169,7 +169,7 @@ impl Connection {
         self.on_said(said, &Answers::Lines).await;
     }
 
-    /// Reads a message; a long one beside the thread that all callers share.
+    /// Reads a message. A long message is read on another thread than the one that all callers share.
     async fn read(&self, message: &Bytes, place: Place) -> Said {
         let session = self.session.as_ref();
         if !is_long(message) {
@@ -201,7 +201,7 @@ impl Connection {
         self.out.send(Message::error(None, &error)).await;
     }
 
-    /// The handshake of an older revision. A second one begins anew.
+    /// Answers the handshake of an older revision. A second handshake starts a new session.
     async fn on_handshake(&mut self, session: Session, request: Request) {
         let Some(reply) = self.endpoint.start(request).response().await else {
             return;
@@ -212,7 +212,7 @@ impl Connection {
         self.out.send(reply).await;
     }
 
-    /// The messages of a batch (2025-03-26): their answers go out as one line, when all are there.
+    /// Reads the messages of a batch (2025-03-26). Their answers go out as one line, when all are there.
     async fn on_batch(&mut self, line: &Bytes) {
         let most = self.limits.requests_in_flight;
         let messages = if is_long(line) {
@@ -231,12 +231,12 @@ impl Connection {
         for message in messages {
             let said = self.read(&message, Place::InBatch).await;
             self.on_said(said, &batch).await;
-            // Each is work of its own: others have their turns in between.
+            // Each message is a piece of work: other connections get their turns in between.
             tokio::task::yield_now().await;
         }
         drop(batch);
         if collected.is_whole() {
-            // As with single answers, a client that does not read is not read from.
+            // As with single answers, nothing more is read from a client that does not read.
             return self.out.send_batch(collected).await;
         }
         let out = Arc::clone(&self.out);
@@ -255,11 +255,11 @@ impl Connection {
             return answers.send(refuse(&error), &self.out).await;
         }
         let listens = request.method() == request::LISTEN;
-        // Some clients never say that they are ready; one that asks is.
+        // Some clients never send `initialized`. A client that sends a request is taken as ready.
         if request.session().is_some() && self.listening.is_none() {
             self.listen();
         }
-        // Answers that nobody reads are more than its share: nothing is added to them.
+        // Unread answers of more than the caller's share: no further answer is added to them.
         if let Err(no_room) = self.account.expect_share(self.memory_wait()).await {
             self.short = true;
             return answers.send(refuse(&no_room.into()), &self.out).await;
@@ -275,7 +275,7 @@ impl Connection {
             let error = try_later(words, "requests_in_flight", most);
             return answers.send(refuse(&error), &self.out).await;
         }
-        // A call that may change something has its memory before its first turn, so that a refused one has done nothing.
+        // A call that may change something reserves its memory before its first turn, so that a refused call has done nothing.
         let is_first_turn_free = replies.is_harmless();
         if is_first_turn_free && let Some(reply) = answered_at_once(&mut replies) {
             return answers.send(reply, &self.out).await;
@@ -300,7 +300,7 @@ impl Connection {
     async fn on_notification(&mut self, notification: Notification) {
         match notification {
             Notification::Cancelled(id) => {
-                // What it asked is not to be thought about any longer.
+                // The client need not answer the questions of the cancelled request any longer.
                 let live = self
                     .session
                     .as_ref()
@@ -310,7 +310,7 @@ impl Connection {
                 for told in told {
                     self.out.send(Message::taken_back(told)).await;
                 }
-                // The task is dropped when it is next looked at: that is now, before anything else is read.
+                // The task is dropped when the runtime polls it next. This happens now, before anything else is read.
                 tokio::task::yield_now().await;
             }
             Notification::Initialized => self.listen(),
@@ -322,7 +322,7 @@ impl Connection {
         }
     }
 
-    /// From now on the client hears what changes.
+    /// Starts to announce changes to the client.
     fn listen(&mut self) {
         let Some(session) = self.session.as_ref().filter(|_| self.listening.is_none()) else {
             return;
@@ -332,7 +332,7 @@ impl Connection {
             .start(Request::to_listen(session, self.caller.clone()));
         let out = Arc::clone(&self.out);
         let task = self.tasks.spawn(async move {
-            // An error has nobody to go to: the client did not ask.
+            // An error is dropped: the client did not ask for this stream.
             while let Some(reply) = news.next().await {
                 if !reply.is_response() {
                     out.send(reply).await;
@@ -351,7 +351,7 @@ impl Connection {
         }
     }
 
-    /// The requests in flight that run. One that waits for the client's answer to a question does not.
+    /// The number of requests in flight that run. A request that waits for the client's answer to a question does not count.
     fn running(&self) -> usize {
         let session = self.session.as_ref();
         let live = session.and_then(|session| session.live().ok());
@@ -359,11 +359,11 @@ impl Connection {
         self.in_flight.len().saturating_sub(waiting)
     }
 
-    /// Waits a little for a place among the requests in flight; as long as it takes where it is the peer that does not
-    /// read: then the answers are there, and nothing more is taken in until they are gone.
+    /// Waits for a place among the requests in flight: a little while, or, if the peer does not read, as long as it takes. In
+    /// that case the answers are waiting, and nothing more is read until they are gone.
     async fn find_place(&mut self) -> bool {
         let most = self.limits.requests_in_flight;
-        // Answers that wait for a peer that does not read have left their places: it must read before there are more.
+        // Answers that wait for the peer have left their places: the peer must read before there are more answers.
         if self.out.is_full() {
             self.out.uncork();
             self.out.room().await;
@@ -384,24 +384,24 @@ impl Connection {
         true
     }
 
-    /// The server closes: answers that are nearly there still go out, then its last word.
+    /// Closes the connection for a server that closes: answers that are nearly ready still go out, then the last message.
     async fn close(mut self) {
         self.drain().await;
-        // What still runs says nothing behind it.
+        // Requests that still run must not send anything after the last message.
         self.tasks.abort_all();
         if let Some(farewell) = self.farewell.take() {
             let _ = timeout(self.limits.drain_wait, self.out.send(farewell())).await;
         }
     }
 
-    /// Answers that are nearly there still go out; the rest is dropped with the connection.
+    /// Waits a moment for answers that are nearly ready. The other requests are dropped with the connection.
     async fn drain(&mut self) {
         if let Some(task) = &self.listening {
             task.abort();
         }
         let ended = async { while self.tasks.join_next().await.is_some() {} };
         let _ = timeout(self.limits.drain_wait, ended).await;
-        // Who pipes requests into a server and lets go at once should know why an answer is missing.
+        // A user who pipes requests into a server and closes the pipe at once should learn why an answer is missing.
         let dropped = self.in_flight.len();
         if dropped > 0 {
             tracing::warn!("the connection ended; {dropped} requests in flight were stopped");
@@ -422,10 +422,10 @@ async fn closed(closing: &mut watch::Receiver<bool>) {
     }
 }
 
-/// The response, if there is one already.
+/// Returns the response, if the first turn of the work brings it.
 ///
-/// Where one thread runs everything, a first turn costs nobody anything, and for most calls it is the only one. Where
-/// there are several, a handler that blocks its thread would hold up the connection: there every call is a task.
+/// In a runtime with one thread, this first turn delays nobody, and most calls need no other. In a runtime with several
+/// threads, a handler that blocks its thread would hold up the connection, so there every call is a task.
 fn answered_at_once(replies: &mut Messages) -> Option<Message> {
     if Handle::current().runtime_flavor() != RuntimeFlavor::CurrentThread {
         return None;
@@ -433,12 +433,12 @@ fn answered_at_once(replies: &mut Messages) -> Option<Message> {
     replies.at_once(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Where responses go.
+/// The place where responses go.
 #[derive(Clone)]
 enum Answers {
-    /// Each is a line.
+    /// Each response is a line.
     Lines,
-    /// They wait for the others of their batch.
+    /// Each response waits for the others of its batch.
     Batch(batch::Sender),
 }
 
@@ -451,16 +451,16 @@ impl Answers {
     }
 }
 
-/// What an answer takes besides its bytes while it waits to be written: the task that holds it.
+/// The bytes that an answer takes besides its text while it waits to be written: the task that holds it.
 const WAITING_BYTES: usize = 1024;
 
-/// Drives one request, and puts what it says into the buffer.
+/// Drives one request, and puts its messages into the buffer.
 async fn forward(mut replies: Messages, out: Arc<Outgoing>, answers: Answers, place: RequestPlace) {
     let mut place = Some(place);
     while let Some(reply) = replies.next().await {
         if reply.is_response() {
-            // Before the peer can know of the answer, so that the id is free for it. While it waits to be written, its
-            // memory stays counted, and this task with it.
+            // The place is left before the peer can see the answer, so that the id is free again. While the answer waits to be
+            // written, its memory and that of this task stay counted.
             let waits = place
                 .take()
                 .and_then(|place| place.leave(reply.json().len() + WAITING_BYTES));
@@ -468,7 +468,7 @@ async fn forward(mut replies: Messages, out: Arc<Outgoing>, answers: Answers, pl
             drop(waits);
         } else {
             replies.hold(out.send(reply)).await;
-            // A handler that never stops talking must not take everybody's turn.
+            // A handler that sends without end must not take the turns of others.
             tokio::task::consume_budget().await;
         }
     }

@@ -1,4 +1,4 @@
-//! Where requests come from. All but HTTP share one connection loop over lines of JSON.
+//! Transports, where requests come from. All but HTTP share one connection loop over lines of JSON.
 //!
 //! Windows has no unix sockets here: the standard library offers none.
 

@@ -1,8 +1,7 @@
-//! What waits to be written on one connection: whole lines in one buffer, taken by one writer.
+//! The outgoing lines of one connection: whole lines in one buffer, taken by one writer.
 //!
-//! The buffer is bounded. When the peer does not read, the writer stands still, the buffer fills, and whoever has
-//! something to say waits. While the peer does read, the writer takes all there is at once, so that a flood of small
-//! messages costs few writes and few wake-ups.
+//! The buffer is bounded. If the peer does not read, the writer stands still, the buffer fills, and senders wait. While the
+//! peer reads, the writer takes all lines at once, so that a flood of small messages costs few writes and few wake-ups.
 
 use std::{
     sync::{
@@ -22,60 +21,60 @@ use crate::{
     message::Message,
 };
 
-/// What a pipe takes in one piece or not at all.
+/// The number of bytes that a pipe takes in one piece or not at all.
 const AT_ONCE: usize = 4096;
 
 /// A task that waits for something to write keeps a buffer of at most this size: most answers fit into it, lists do not.
 const KEPT: usize = 1024;
 
-/// Held back no longer at this size.
+/// From this size on, lines are not held back any longer.
 const WORTH_A_WRITE: usize = 16 << 10;
 
 pub(crate) struct Outgoing {
-    /// Full at this size. A message is never torn, so one that is larger may stand in it alone.
+    /// The buffer is full at this size. A message is never torn, so a larger one may be in the buffer alone.
     enough: usize,
-    /// A way past the writer for what certainly does not block.
+    /// Writes past the writer if that certainly does not block.
     direct: Option<Direct>,
     /// Starts the writer when it is first needed.
     starter: Mutex<Option<Starter>>,
     buffer: Mutex<Buffer>,
-    /// What is in the buffer, and with the writer, as memory of the caller.
+    /// The account of the caller, for the memory of the lines in the buffer and with the writer.
     account: Account,
-    /// For a writer that is a thread.
+    /// Notified for a writer that is a thread.
     filled: Condvar,
-    /// For a writer that is a task.
+    /// Notified for a writer that is a task.
     filled_async: Notify,
-    /// There is room again, or the writer is gone.
+    /// Notified when there is room again, or the writer is gone.
     changed: Notify,
-    /// How often the writer got something written.
+    /// The number of writes that succeeded.
     writes: AtomicU64,
 }
 
-/// Writes as much as it can without waiting, and says how much that was.
+/// Writes as much as it can without waiting, and returns the number of bytes.
 pub(crate) type Direct = Box<dyn Fn(&[u8]) -> usize + Send + Sync>;
 pub(crate) type Starter = Box<dyn FnOnce() + Send>;
 
 #[derive(Default)]
 struct Buffer {
     lines: Vec<u8>,
-    /// The memory of the lines, where they are many.
+    /// The memory of the lines, if they are long.
     counted: Option<Reservation>,
-    /// The same of those that the writer has taken.
+    /// The memory of the lines that the writer has taken.
     written: Option<Reservation>,
     /// The writer has taken lines and is not back yet.
     writing: bool,
-    /// More will come at once.
+    /// More lines will come at once.
     corked: bool,
-    /// Nothing will be added.
+    /// No more lines will be added.
     finished: bool,
-    /// Nothing will be taken.
+    /// No more lines will be taken.
     gone: bool,
-    /// For a writer that is polled.
+    /// The waker of a writer that is polled.
     waker: Option<Waker>,
 }
 
 impl Outgoing {
-    /// For a writer that is there.
+    /// Makes the buffer for a writer that already runs.
     pub(crate) fn new(enough: usize, account: Account) -> Self {
         Self {
             enough,
@@ -90,7 +89,7 @@ impl Outgoing {
         }
     }
 
-    /// With a way past the writer, which is started only when something has to wait.
+    /// Makes a buffer that can write past the writer. The writer is started only when a line has to wait.
     pub(crate) fn with_direct(
         enough: usize,
         account: Account,
@@ -105,7 +104,7 @@ impl Outgoing {
         }
     }
 
-    /// Adds a message, once there is room. Without a writer it goes nowhere.
+    /// Adds a message, and waits for room. If the writer is gone, the message is dropped.
     pub(crate) async fn send(&self, message: Message) {
         let json = message.json();
         loop {
@@ -117,7 +116,7 @@ impl Outgoing {
         }
     }
 
-    /// Adds the answers to a batch as one line, once there is room.
+    /// Adds the answers to a batch as one line, and waits for room.
     pub(crate) async fn send_batch(&self, mut answers: Collected) {
         if answers.is_empty() {
             return;
@@ -131,12 +130,12 @@ impl Outgoing {
         }
     }
 
-    /// Holds back short answers while more requests are waiting to be read: many go out in one write.
+    /// Holds back short answers while more requests are waiting to be read, so that many go out in one write.
     pub(crate) fn cork(&self) {
         self.lock().corked = true;
     }
 
-    /// Lets them go.
+    /// Sends the answers that were held back.
     pub(crate) fn uncork(&self) {
         let mut buffer = self.lock();
         buffer.corked = false;
@@ -154,13 +153,13 @@ impl Outgoing {
         }
     }
 
-    /// The writer got something written.
+    /// Notes that the writer has written something.
     pub(crate) fn progressed(&self) {
         self.writes.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Waits until nothing has been written for this long, though something waits to be. For a writer that is a thread:
-    /// it uses the wake-up of the other kind.
+    /// Waits until nothing has been written for this long although lines are waiting. Only for a writer that is a thread: this
+    /// uses the notification for a writer that is a task.
     pub(crate) async fn stalled(&self, wait: Duration) {
         loop {
             while !self.is_waiting() {
@@ -174,7 +173,7 @@ impl Outgoing {
         }
     }
 
-    /// Is something there that the peer has not taken yet?
+    /// Whether lines are waiting that the peer has not taken yet.
     pub(crate) fn is_waiting(&self) -> bool {
         let buffer = self.lock();
         !buffer.gone && (buffer.writing || !buffer.lines.is_empty())
@@ -191,7 +190,7 @@ impl Outgoing {
         }
     }
 
-    /// Does the peer not read?
+    /// Whether the buffer is full because the peer does not read.
     pub(crate) fn is_full(&self) -> bool {
         let buffer = self.lock();
         !buffer.gone && buffer.lines.len() >= self.enough
@@ -208,10 +207,10 @@ impl Outgoing {
         }
     }
 
-    /// Nothing more will be sent: the writer ends when it has written what there is.
+    /// Ends the input: no more lines will be sent, and the writer ends when it has written the rest.
     pub(crate) fn finish(&self) {
         self.lock().finished = true;
-        // One that was never needed is not started for this.
+        // A writer that was never needed is not started for this.
         drop(
             self.starter
                 .lock()
@@ -221,7 +220,7 @@ impl Outgoing {
         self.wake_writer();
     }
 
-    /// The writer is gone.
+    /// Notes that the writer is gone, and drops all lines.
     pub(crate) fn abandon(&self) {
         let abandoned = Buffer {
             gone: true,
@@ -234,7 +233,7 @@ impl Outgoing {
         self.changed.notify_waiters();
     }
 
-    /// All there is, for a writer that is a thread. `false` at the end.
+    /// Takes all lines, for a writer that is a thread. `false` at the end.
     pub(crate) fn take_blocking(&self, lines: &mut Vec<u8>) -> bool {
         let mut buffer = self.lock();
         buffer.written = None;
@@ -250,7 +249,7 @@ impl Outgoing {
         self.swap(buffer, lines)
     }
 
-    /// All there is, for a writer that is a task. `false` at the end.
+    /// Takes all lines, for a writer that is a task. `false` at the end.
     pub(crate) async fn take(&self, lines: &mut Vec<u8>) -> bool {
         loop {
             let filled = self.filled_async.notified();
@@ -272,7 +271,7 @@ impl Outgoing {
         }
     }
 
-    /// All there is, for a writer that is polled. The lines count as memory until their last slice is dropped. `None` at the
+    /// Takes all lines, for a writer that is polled. The lines count as memory until their last slice is dropped. `None` at the
     /// end.
     pub(crate) fn poll_take(&self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         let mut buffer = self.lock();
@@ -302,7 +301,13 @@ impl Outgoing {
     }
 
     fn try_send(&self, json: &[u8]) -> bool {
-        self.try_write(|lines| lines.extend_from_slice(json))
+        self.try_write(|lines| {
+            // A long message gets just its room: with that of the next doubling, it would count twice.
+            if json.len() > AT_ONCE {
+                lines.reserve_exact(json.len() + 1);
+            }
+            lines.extend_from_slice(json);
+        })
     }
 
     fn try_send_batch(&self, answers: &mut Collected) -> bool {
@@ -330,9 +335,9 @@ impl Outgoing {
         true
     }
 
-    /// Gets what is there on its way.
+    /// Writes the lines, or wakes the writer.
     fn push(&self, mut buffer: MutexGuard<'_, Buffer>) {
-        // A writer that is at work comes back for it.
+        // A writer that is at work takes the lines when it comes back.
         if buffer.lines.is_empty() || buffer.writing || self.write_directly(&mut buffer.lines) {
             return;
         }
@@ -340,7 +345,7 @@ impl Outgoing {
         self.wake_writer();
     }
 
-    /// Tries to do without the writer. `false`: something is left for it.
+    /// Writes the lines without the writer. `false`: some are left for the writer.
     fn write_directly(&self, lines: &mut Vec<u8>) -> bool {
         let Some(direct) = self.direct.as_ref().filter(|_| lines.len() <= AT_ONCE) else {
             return false;
@@ -350,7 +355,7 @@ impl Outgoing {
         lines.is_empty()
     }
 
-    /// Gives the writer the full buffer for its empty one.
+    /// Exchanges the full buffer and the writer's empty one.
     fn swap(&self, mut buffer: MutexGuard<'_, Buffer>, lines: &mut Vec<u8>) -> bool {
         lines.clear();
         // A buffer that a large message has stretched is not kept.

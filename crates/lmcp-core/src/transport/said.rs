@@ -1,6 +1,7 @@
-//! What one message of a connection says, read as far as that needs nothing of the connection but who speaks.
+//! The meaning of one message of a connection, as far as it can be read without the connection: only the caller and the session
+//! are needed.
 //!
-//! It owns what it found, so a long message can be read on another thread than the one that all callers share.
+//! The values own their data, so a long message can be read on another thread than the one that all callers share.
 
 use bytes::Bytes;
 use lmcp_wire::{
@@ -12,7 +13,7 @@ use serde_json::value::RawValue;
 
 use crate::{caller::Caller, era, message::Message, request::Request, session::Session};
 
-/// What a message says.
+/// The meaning of a message.
 pub(super) enum Said {
     /// A request that can be started.
     Request(Request),
@@ -20,30 +21,30 @@ pub(super) enum Said {
     Handshake(Session, Request),
     /// A notification.
     Notification(Notification),
-    /// It cannot be taken: this is the answer.
+    /// A message that is refused, with the answer.
     Refused(Message),
-    /// Nothing is left to be done about it.
+    /// A message that needs no further work.
     Nothing,
 }
 
-/// A notification that something is done about.
+/// A notification that needs work.
 pub(super) enum Notification {
     Cancelled(RequestId),
     Initialized,
     RootsChanged,
 }
 
-/// Where a message stands.
+/// The place of a message.
 #[derive(Clone, Copy)]
 pub(super) enum Place {
-    /// It is a line.
+    /// The message is a line.
     Alone,
-    /// With others.
+    /// The message is in a batch with others.
     InBatch,
 }
 
 impl Said {
-    /// Reads one message. A response to a question goes to whoever waits for it.
+    /// Reads one message. The response to a question goes to the handler that waits for it.
     pub(super) fn read(
         message: &Bytes,
         caller: &Caller,
@@ -112,10 +113,10 @@ impl Said {
     }
 }
 
-/// The messages of a batch (2025-03-26), each still to be read.
+/// Cuts a batch (2025-03-26) into its messages, which are not parsed yet.
 ///
 /// # Errors
-/// It is not JSON, or has no messages or too many.
+/// The batch is not JSON, or has no messages or too many.
 pub(super) fn cut(batch: &Bytes, most: usize) -> Result<Vec<Bytes>, RpcError> {
     let messages = jsonrpc::batch(batch, most).unwrap_or(Ok(Vec::new()))?;
     if messages.is_empty() || messages.len() > most {

@@ -1,4 +1,4 @@
-//! Any pair of a reader and a writer: a duplex pipe in tests, a TCP stream, whatever carries lines.
+//! Any pair of a reader and a writer that carries lines: a duplex pipe in tests, or a TCP stream.
 
 use std::{fmt, sync::Arc};
 
@@ -39,11 +39,11 @@ pub struct Streams<R, W> {
     reader: R,
     writer: W,
     caller: Caller,
-    /// With what was read already.
+    /// Holds the bytes that were read already.
     framer: Option<Framer>,
-    /// How its listener sees it.
+    /// The record that the listener keeps of the connection.
     seen: Option<Arc<connections::Connection>>,
-    /// What it says last when the server closes.
+    /// Makes the last message when the server closes.
     farewell: Option<Farewell>,
 }
 
@@ -56,19 +56,19 @@ impl<R, W> fmt::Debug for Streams<R, W> {
 }
 
 impl<R, W> Streams<R, W> {
-    /// The same, with what was read already.
+    /// Goes on after bytes that were read already.
     pub(super) fn after(mut self, framer: Framer) -> Self {
         self.framer = Some(framer);
         self
     }
 
-    /// The same, with something to say when the server closes.
+    /// Sets the last message for when the server closes.
     pub(super) fn saying_last(mut self, farewell: Option<Farewell>) -> Self {
         self.farewell = farewell;
         self
     }
 
-    /// The same, for a listener that must know whether it is idle.
+    /// Sets the connection that the listener reads to know whether this one is idle.
     pub(super) fn seen_as(mut self, connection: Arc<connections::Connection>) -> Self {
         self.seen = Some(connection);
         self
@@ -136,7 +136,7 @@ struct Read<R> {
     reader: R,
     intake: Intake,
     ended: bool,
-    /// Of blank lines without any other between them, in bytes.
+    /// The most bytes of blank lines without another line in between.
     most_blank: usize,
 }
 
@@ -160,13 +160,13 @@ impl<R: AsyncRead + Unpin + Send> Lines for Read<R> {
                     self.ended = true;
                     return None;
                 }
-                // Reading them is work as any other: what is read next is for the next turn.
+                // Reading blank lines is work, too: other connections get their turns in between.
                 _ => tokio::task::yield_now().await,
             }
             if let Some(refused) = self.intake.make_room().await {
                 return Some(refused);
             }
-            // Many connections may have much to say at once: none reads more than is counted.
+            // Many connections may send much at the same time, so none reads more than is counted.
             let mut reader = (&mut self.reader).take(self.intake.most());
             if !matches!(reader.read_buf(self.intake.buffer()).await, Ok(1..)) {
                 self.ended = true;

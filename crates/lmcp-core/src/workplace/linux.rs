@@ -1,4 +1,4 @@
-//! Where the process that connected works, as `/proc` says.
+//! The workplace of the process that connected, read from `/proc`.
 
 use std::{
     fs::{self, File},
@@ -17,19 +17,19 @@ use rustix::{
 use super::{Workplace, is_of_session};
 use crate::peer::Process;
 
-/// A process that somebody is about to look at.
+/// A process whose workplace is about to be read.
 pub(crate) struct Looked {
     process: Pid,
     handle: OwnedFd,
 }
 
 impl Looked {
-    /// Takes hold of the process that connected, before anybody judges it: if it is still there afterwards, nobody else has
-    /// had its number meanwhile. `None` where there is nothing to be known: the process is another user's, of another pid
-    /// namespace, or gone.
+    /// Opens the process that connected, before a check decides about it: if the process is still there afterwards, no other
+    /// process had its number meanwhile. `None` if nothing can be known: the process belongs to another user or another pid
+    /// namespace, or is gone.
     ///
     /// # Errors
-    /// That cannot be told now: too many files are open.
+    /// Too many files are open, so this cannot be known now.
     pub(crate) fn at(process: Process) -> io::Result<Option<Self>> {
         let pid = process.pid.and_then(Pid::from_raw);
         let Some(pid) = pid.filter(|_| lmcp_private::is_ours(process.uid)) else {
@@ -42,13 +42,13 @@ impl Looked {
         }))
     }
 
-    /// Where it works.
+    /// Reads the workplace of the process.
     ///
     /// # Errors
-    /// As for [`Looked::at`].
+    /// The same as for [`Looked::at`].
     pub(crate) fn workplace(&self) -> io::Result<Option<Workplace>> {
         let of = |name: &str| PathBuf::from(format!("/proc/{}/{name}", self.process));
-        // In another mount namespace the same name may be another folder.
+        // In another mount namespace, the same path may be another folder.
         let namespace = told(fs::read_link(of("ns/mnt")))?;
         let is_here = namespace.is_some() && namespace == told(fs::read_link("/proc/self/ns/mnt"))?;
         if !is_here {
@@ -75,12 +75,13 @@ impl Looked {
             tv_nsec: 0,
         };
         let mut asked = [PollFd::new(&self.handle, PollFlags::IN)];
-        // Readable when it has ended.
+        // The descriptor is readable once the process has ended.
         poll(&mut asked, Some(&at_once)) != Ok(0)
     }
 }
 
-/// Whatever the kernel does not tell is not known. Only where too many files are open, it may tell a little later.
+/// Turns an error into `None`: the kernel does not tell. Only if too many files are open, the error stays, because a later try
+/// may succeed.
 fn told<T>(found: io::Result<T>) -> io::Result<Option<T>> {
     const LATER: [Errno; 3] = [Errno::MFILE, Errno::NFILE, Errno::NOMEM];
     match found {
@@ -95,19 +96,21 @@ fn told<T>(found: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-/// The name of a process's folder. Of one that was removed it is the name it had: there may be another of that name by now.
+/// Returns the folder that a link in `/proc` names. A removed folder keeps its former name, even if another folder has that
+/// name by now.
 fn folder(link: &Path) -> io::Result<PathBuf> {
     const REMOVED: &str = " (deleted)";
     let name = fs::read_link(link)?;
     let Some(before) = name.to_str().and_then(|name| name.strip_suffix(REMOVED)) else {
         return Ok(name);
     };
-    // A folder may be called so. Whether it is there is known without asking a network for it.
+    // The real name of a folder may end so. The number of links tells whether the folder was removed, without a question to a
+    // network.
     let links = statx(CWD, link, AtFlags::STATX_DONT_SYNC, StatxFlags::NLINK)?.stx_nlink;
     Ok(if links == 0 { before.into() } else { name })
 }
 
-/// The umask of a process. Kernels before 4.7 do not tell it.
+/// Reads the umask of a process. Kernels before 4.7 do not tell it.
 fn umask(status: &str) -> u32 {
     let mut lines = status.lines();
     let said = lines.find_map(|line| line.strip_prefix("Umask:"));
@@ -115,8 +118,8 @@ fn umask(status: &str) -> u32 {
         .unwrap_or_default()
 }
 
-/// The variables of a session that a process was started with. Of more than a megabyte the rest is not looked at, and what is no text is
-/// passed over.
+/// Reads the variables that a process was started with, and keeps those of a session. Only the first megabyte is read, and
+/// variables that are not text are skipped.
 fn environment(path: &Path) -> io::Result<Vec<(String, String)>> {
     const MOST: u64 = 1 << 20;
     let mut bytes = Vec::new();
@@ -142,7 +145,7 @@ mod tests {
         Looked::at(process).unwrap()?.workplace().unwrap()
     }
 
-    /// A process that stays until it is told, in a folder, with its environment in place.
+    /// Starts a process in a folder, with its environment in place, that stays until it is told to end.
     fn stay(command: &mut Command) -> std::process::Child {
         let mut child = command.stdin(std::process::Stdio::piped());
         child = child.stdout(std::process::Stdio::piped());

@@ -1,8 +1,8 @@
-//! Where a caller works: its folder, the variables that shape its tool chain, and its umask.
+//! The workplace of a caller: its folder, the variables that shape its tool chain, and its umask.
 //!
-//! Of the process at the other end of a unix socket Linux knows them, so a client has nothing to say: it hands over
-//! its folder by being in it. They are read once, when it connects, and hold for the whole connection. Nothing here gives
-//! rights: what a tool may touch is decided elsewhere.
+//! Linux tells them for the process at the other end of a unix socket, so a client need not send anything. They are read once,
+//! when the process connects, and stay the same for the whole connection. A workplace gives no rights: other code decides what
+//! a tool may touch.
 
 #[cfg(target_os = "linux")]
 mod linux;
@@ -62,7 +62,7 @@ impl Workplace {
         self.umask
     }
 
-    /// The folder that relative paths of the caller begin in. It may have been removed since.
+    /// The folder in which relative paths of the caller begin. The folder may have been removed since.
     pub fn folder(&self) -> &Path {
         &self.folder
     }

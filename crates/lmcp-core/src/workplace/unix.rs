@@ -1,11 +1,11 @@
-//! Where the process that connected works: macOS tells that to `unsafe` code alone, so nobody knows.
+//! The workplace of the process that connected: macOS tells it only to `unsafe` code, so it is unknown.
 
 use std::io;
 
 use super::Workplace;
 use crate::peer::Process;
 
-/// A process that somebody is about to look at. There is none.
+/// A process whose workplace is about to be read. No value of this type exists.
 pub(crate) enum Looked {}
 
 impl Looked {

@@ -1,11 +1,11 @@
-//! Which variables a session brings along: those that say which tool chain is meant, in which language and through which
-//! proxy. Never a secret, whatever a list says.
+//! The variables that a session brings along: those that choose the tool chain, the language and the proxy. Variables whose
+//! name sounds like a secret are left out, even if they are listed.
 
 use std::collections::BTreeMap;
 
-/// By name.
+/// Variables by their full names.
 const NAMES: &[&str] = &[
-    // Where programs and libraries are, and how they are built.
+    // The places of programs and libraries, and the flags of their builds.
     "PATH",
     "MANPATH",
     "LD_LIBRARY_PATH",
@@ -20,7 +20,7 @@ const NAMES: &[&str] = &[
     "CFLAGS",
     "CXXFLAGS",
     "LDFLAGS",
-    // Languages that have no prefix of their own.
+    // Tool chains whose variables have no common prefix.
     "CARGO_HOME",
     "CARGO_INCREMENTAL",
     "CARGO_TARGET_DIR",
@@ -63,19 +63,19 @@ const NAMES: &[&str] = &[
     "NIX_PATH",
     "NIX_PROFILES",
     "NIX_SSL_CERT_FILE",
-    // Which cluster, engine or account is meant, by its name.
+    // The names of a cluster, an engine or an account.
     "KUBECONFIG",
     "DOCKER_CONTEXT",
     "DOCKER_HOST",
     "AWS_PROFILE",
     "AWS_REGION",
     "AWS_DEFAULT_REGION",
-    // The language, the clock, the place for files that do not last.
+    // The language, the time zone, and the folder for temporary files.
     "LANG",
     "LANGUAGE",
     "TZ",
     "TMPDIR",
-    // The way out, and whom to trust there.
+    // Proxies, and the certificates that are trusted there.
     "HTTP_PROXY",
     "HTTPS_PROXY",
     "ALL_PROXY",
@@ -88,7 +88,7 @@ const NAMES: &[&str] = &[
     "SSL_CERT_FILE",
     "CURL_CA_BUNDLE",
     "REQUESTS_CA_BUNDLE",
-    // What a login offers: none of them holds a secret, each says where to ask.
+    // Services of a login. None of these variables holds a secret; each names a place to ask at.
     "SSH_AUTH_SOCK",
     "DBUS_SESSION_BUS_ADDRESS",
     "DISPLAY",
@@ -96,7 +96,7 @@ const NAMES: &[&str] = &[
     "XAUTHORITY",
 ];
 
-/// By how the name begins.
+/// Variables by the beginning of their names.
 const BEGINNINGS: &[&str] = &[
     "ASDF_",
     "CARGO_BUILD_",
@@ -126,7 +126,7 @@ const BEGINNINGS: &[&str] = &[
     "XDG_",
 ];
 
-/// What stands in the names of secrets.
+/// Words in the names of secrets.
 const SECRET: &[&str] = &[
     "TOKEN",
     "SECRET",
@@ -139,7 +139,7 @@ const SECRET: &[&str] = &[
     "BEARER",
 ];
 
-/// All of them together, in bytes; of more, those that come first by name.
+/// The most bytes of all variables together. Of more, variables are kept in the order of their names, as far as they fit.
 const MOST_BYTES: usize = 32 << 10;
 
 /// Whether each session of a shared server has its own value of this variable. That holds for `PATH`, `VIRTUAL_ENV`, `LANG` and others that
@@ -147,18 +147,18 @@ const MOST_BYTES: usize = 32 << 10;
 pub fn is_of_session(name: &str) -> bool {
     let begins = |beginning: &&str| name.starts_with(beginning);
     let is_listed = NAMES.contains(&name) || BEGINNINGS.iter().any(begins);
-    is_listed && !is_secret(name) && !name.starts_with("LMCP_")
+    is_listed && !is_secret(name) && !lmcp_private::is_own_variable(name)
 }
 
 fn is_secret(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
-    // A word of three letters is in many others.
+    // A word of three letters is part of many other words.
     let has_pin = name.split('_').any(|part| part == "PIN");
     SECRET.iter().any(|word| name.contains(word)) || name.ends_with("AUTH") || has_pin
 }
 
-/// Does an address in it name a user? `http://ann:hush@proxy.example` has a password, and with some servers the user alone is
-/// one; not with SSH. A proxy may be written without the `http://`, or with `//` alone.
+/// Whether an address in the value names a user. `http://ann:hush@proxy.example` has a password, and for some servers the user
+/// name alone is a password; not for SSH. A proxy may be written without `http://`, or only with `//`.
 fn names_a_user(name: &str, value: &str) -> bool {
     const ENDS: [char; 5] = ['/', '?', '#', ' ', ','];
     let has_password = value.split(ENDS).any(|part| {
@@ -176,7 +176,7 @@ fn names_a_user(name: &str, value: &str) -> bool {
     has_password || has_user
 }
 
-/// Those of these variables that a session brings along.
+/// Keeps the variables that a session brings along.
 pub(super) fn keep(variables: impl Iterator<Item = (String, String)>) -> BTreeMap<String, String> {
     let kept: BTreeMap<_, _> = variables
         .filter(|(name, value)| is_of_session(name) && !names_a_user(name, value))

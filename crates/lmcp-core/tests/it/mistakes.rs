@@ -7,3 +7,8 @@
 fn a_wrong_handler_is_explained() {
     trybuild::TestCases::new().compile_fail("tests/ui/*.rs");
 }
+
+#[test]
+fn a_program_makes_no_arguments_itself() {
+    let lmcp_core::NoArgs {} = lmcp_core::NoArgs {};
+}

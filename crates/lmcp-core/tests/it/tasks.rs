@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use crate::support::{Watcher, all, hanging, server, soon, text};
+use crate::support::{Watcher, all, hanging, limits, server, soon, text};
 
 #[tokio::test]
 async fn a_task_that_nobody_waits_for_any_more_is_cancelled() {
@@ -287,6 +287,78 @@ async fn an_ended_task_is_forgotten_in_time_and_a_running_one_is_not() {
         .unwrap_err();
     assert_eq!(error.code, -32602);
     assert_eq!(get(&client, &running).await["status"], "working");
+}
+
+/// A command may run for two days: its end is no use to somebody who cannot ask for it.
+#[tokio::test(start_paused = true)]
+async fn a_task_that_ran_for_longer_than_results_are_kept_can_be_asked_for_when_it_ends() {
+    let (tool, release) = released("work");
+    let client = client(&server().tool(tool.as_task()).start().unwrap());
+    let task = begin(&client, "work").await;
+    let id = task["taskId"].as_str().unwrap();
+    let (kept, second) = (Limits::default().task_wait, Duration::from_secs(1));
+    tokio::time::advance(kept + second).await;
+    assert_eq!(get(&client, id).await["status"], "working");
+    release.notify_one();
+    let task = ended(&client, id).await;
+    assert_eq!(task["result"]["content"][0]["text"], "released");
+    tokio::time::advance(kept / 2).await;
+    assert_eq!(get(&client, id).await["status"], "completed");
+    tokio::time::advance(kept).await;
+    let error = client
+        .request("tasks/get", json!({ "taskId": id }))
+        .await
+        .unwrap_err();
+    assert_eq!(error.code, -32602);
+}
+
+/// Clients may give up a task once the time they were last told has passed since its creation.
+#[tokio::test(start_paused = true)]
+async fn a_task_is_kept_for_as_long_as_its_client_is_told() {
+    let (tool, release) = released("work");
+    let client = client(&server().tool(tool.as_task()).start().unwrap());
+    let task = begin(&client, "work").await;
+    let id = task["taskId"].as_str().unwrap();
+    assert_eq!(task["ttlMs"], 3_600_000);
+    tokio::time::advance(Duration::from_secs(7200)).await;
+    assert_eq!(get(&client, id).await["ttlMs"], 10_800_000);
+    release.notify_one();
+    assert_eq!(ended(&client, id).await["ttlMs"], 10_800_000);
+    tokio::time::advance(Duration::from_secs(1800)).await;
+    assert_eq!(get(&client, id).await["ttlMs"], 10_800_000, "it has ended");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_listens_hears_how_a_long_task_ends() {
+    let (tool, release) = released("work");
+    let client = client(&server().tool(tool.as_task()).start().unwrap());
+    let task = begin(&client, "work").await;
+    let filter = json!({ "taskIds": [task["taskId"]] });
+    let mut listening = client.start("subscriptions/listen", json!({ "notifications": filter }));
+    soon(listening.next()).await.expect("it is acknowledged");
+    tokio::time::advance(Limits::default().task_wait + Duration::from_secs(1)).await;
+    release.notify_one();
+    let Some(Event::Other(_, told)) = soon(listening.next()).await else {
+        panic!("the end is told")
+    };
+    assert_eq!(told["status"], "completed");
+}
+
+/// What runs already must not be killed because the last place went to another.
+#[tokio::test]
+async fn a_call_that_loses_the_last_place_for_tasks_goes_on_as_a_call() {
+    let (hang, _watcher) = hanging("hang");
+    let late = Tool::new("late", |_: NoArgs, cx: Cx| async move {
+        let other = client(&cx.server());
+        // All in one turn: room is found, the other call takes it, and then this one is to be handed over.
+        let ((), task) = tokio::join!(biased; cx.detach(), begin(&other, "hang"));
+        format!("beside a {}", task["resultType"])
+    });
+    let one = limits(|limits| limits.tasks = 1);
+    let server = server().tool(hang.as_task()).tool(late.read_only());
+    let client = client(&server.limits(one).start().unwrap());
+    let answer = begin(&client, "late").await;
+    assert_eq!(answer["content"][0]["text"], "beside a \"task\"");
 }
 
 // D5

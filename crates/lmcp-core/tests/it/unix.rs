@@ -7,6 +7,7 @@ use std::{
     },
     path::Path,
     sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
 };
 
 use lmcp_core::{Cx, Handle, NoArgs, Resource, Tool, unix};
@@ -307,6 +308,33 @@ async fn of_those_that_have_spoken_the_one_that_is_idle_longest_makes_room() {
     assert_eq!(busy.receive().await["id"], 2);
     assert!(watcher.is_running());
     serving.close().await;
+}
+
+/// Somebody who connects in the very moment in which nobody has been there for long enough is somebody.
+#[tokio::test(start_paused = true)]
+async fn whoever_connects_as_the_idle_time_ends_is_served() {
+    let folder = Folder::new();
+    let path = folder.join("s");
+    let (idle, server) = (Duration::from_secs(5), who());
+    // Which of the two was seen first was a matter of chance.
+    for _ in 0..32 {
+        let transport = unix(&path).unwrap().until_idle(idle);
+        let server = server.clone();
+        let mut serving = Serving::start(async move { server.serve(transport).await });
+        tokio::task::yield_now().await;
+        let stream = StdStream::connect(&path).unwrap();
+        tokio::time::advance(idle).await;
+        // What is read from the socket takes real time.
+        tokio::time::resume();
+        stream.set_nonblocking(true).unwrap();
+        let (reader, writer) = UnixStream::from_std(stream).unwrap().into_split();
+        let mut peer = Peer::new(reader, writer);
+        peer.call(1, "who").await;
+        let answer = peer.next().await.expect("it is served");
+        assert_eq!(answer["id"], 1);
+        serving.kill().await;
+        tokio::time::pause();
+    }
 }
 
 /// A server that takes so many connections.

@@ -14,7 +14,7 @@ use rustix::{
 
 use crate::visitor::private_folder;
 
-/// Calls the tool that each line of its input names, `NAME ARGUMENTS`, and shows the answer. Text is repeated `times`.
+/// Calls the tool that each line of its input names, `NAME ARGUMENTS`, and shows the answer. `text` is repeated `times`.
 const AGENT: &str = r#"
 import json, os, socket, sys, time
 def call(name, arguments):
@@ -56,7 +56,7 @@ impl Person {
         self.terminal.write_all(keys.as_bytes()).unwrap();
     }
 
-    /// Looks until this is on the screen, and forgets what was there before it.
+    /// Reads until this text is on the screen, and forgets everything before it.
     fn see(&mut self, text: &str) -> String {
         let mut bytes = [0; 4096];
         loop {
@@ -113,18 +113,18 @@ fn two_agents_write_to_each_other_and_go_on_when_the_program_restarts() {
     person.see("ready");
     person.type_in("send {\"to\": \"right\", \"text\": \"good day\"}\n");
     person.see("= sent");
-    // More than a variable holds.
+    // The text is longer than a variable can be.
     person.type_in("write_pad {\"text\": \"words\", \"times\": 40000, \"revision\": 0}\n");
     person.see("= revision 1");
     person.type_in("\x12");
     person.see("went on with 2 agents");
     person.type_in("write_pad {\"text\": \"a plan\", \"revision\": 1}\n");
     person.see("= revision 2");
-    // From now on the screen does not say any more that the program went on.
+    // After this, the line about the restart is not on the screen any more.
     person.see("left detached");
     person.type_in("\x12");
     person.see("went on with 2 agents");
-    // The scratchpad and the message are still there, and so are both agents.
+    // The scratchpad and the message are still there, and both agents still run.
     person.type_in("read_pad {}\n");
     person.see("= revision 2");
     person.see("a plan");
@@ -134,7 +134,7 @@ fn two_agents_write_to_each_other_and_go_on_when_the_program_restarts() {
     person.see("left: good day");
     person.type_in("\x11");
     assert!(deck.wait().unwrap().success());
-    // The credentials are gone with their children.
+    // The credentials were removed with their children.
     let left = std::fs::read_dir(folder.path()).unwrap().flatten();
     let left: Vec<_> = left.map(|entry| entry.file_name()).collect();
     assert_eq!(left, ["agent.py"]);

@@ -1,4 +1,4 @@
-//! What a program hears of its children (H3).
+//! The events of a program's children (H3).
 
 use std::{
     collections::BTreeMap, io::Write as _, os::unix::net::UnixStream, process::Command, thread,
@@ -21,7 +21,7 @@ fn name(child: &lmcp_embed::ChildHandle) -> String {
     child.identity().label.clone()
 }
 
-/// The event in few words.
+/// Returns a short text for an event.
 fn words(event: Event) -> String {
     match event {
         Event::Attached(child, _) => format!("{} attached", name(&child)),
@@ -36,7 +36,7 @@ fn next(events: &mut Events) -> String {
     words(events.wait().unwrap())
 }
 
-/// Lets a child come and go, with this exit code in the end.
+/// Lets a child connect and end, with this exit code.
 fn visit(child: &Child, code: u32) {
     let script = visitor("env", 2, &[call(1, "whoami", &json!({}))]);
     let mut shell = Command::new("sh");
@@ -52,7 +52,7 @@ fn a_thread_hears_in_order_who_comes_and_goes_and_how_it_ends() {
     let (host, _folder) = host();
     let mut events = host.events();
     let child = host.child("ann", "worker").unwrap();
-    // As from the thread of a window, which has no runtime.
+    // The thread has no runtime, like the thread of a window.
     let listening = thread::spawn(move || [(); 3].map(|()| next(&mut events)));
     visit(&child, 7);
     let [attached, detached, ended] = listening.join().unwrap();
@@ -139,7 +139,7 @@ fn connections_of_a_child_are_known_while_they_are_open() {
     assert_eq!(next(&mut events), "ann ended TakenBack");
     assert!(child.connections().is_empty());
     process.wait().unwrap();
-    // The end of its process is no second end.
+    // The end of its process causes no second event.
     drop(host);
     assert!(events.wait().is_none());
 }

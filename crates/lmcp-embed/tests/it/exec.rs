@@ -1,4 +1,4 @@
-//! What a host does before it becomes another program: the last handler ends, then the program saves its state.
+//! The steps of a host before it becomes another program: the last handler ends, then the program saves its state.
 
 use std::{
     fs, io,
@@ -20,7 +20,7 @@ use crate::{
     visitor::{call, private_folder},
 };
 
-/// Says that its handler has ended, however that came.
+/// Sets a flag when its handler ends, for whatever reason.
 struct Ends(Arc<AtomicBool>);
 
 impl Drop for Ends {
@@ -29,7 +29,7 @@ impl Drop for Ends {
     }
 }
 
-/// A tool that says when it begins, and goes on until it is cancelled.
+/// A tool that reports its begin, and runs until it is cancelled.
 fn endless(begun: mpsc::Sender<()>, has_ended: &Arc<AtomicBool>) -> Tool {
     let has_ended = Arc::clone(has_ended);
     let endless = move |_: NoArgs, _: Cx| {
@@ -62,12 +62,12 @@ fn the_state_of_a_program_is_saved_when_the_last_handler_has_ended() {
     let failed = host.exec_with(|| {
         assert!(has_ended.load(Ordering::SeqCst));
         assert!(!path.exists());
-        // The child is still known, so that something can be stored with it.
+        // The child is still known, so a value can be stored with it.
         child.store(&"the last word").unwrap();
         Err(io::Error::other("no disk"))
     });
     assert_eq!(failed.to_string(), "no disk");
-    // It has not become another program, and goes on with a host in the same place.
+    // The program was not replaced, and starts a host in the same place.
     let host = Host::start_at(Server::new("exec", "1.0.0"), &path).unwrap();
     let found = host.handle().find_label("bob").unwrap();
     assert_eq!(found.identity().id, child.identity().id);
@@ -83,6 +83,19 @@ fn a_command_that_cannot_be_started_is_told() {
     let missing = folder.path().join("missing");
     let failed = host.exec_with(|| Ok(Command::new(missing)));
     assert_eq!(failed.kind(), io::ErrorKind::NotFound);
+}
+
+#[test]
+fn a_child_without_its_folder_holds_up_no_program_that_becomes_another() {
+    let folder = private_folder();
+    let host = Host::start_in(Server::new("exec", "1.0.0"), folder.path()).unwrap();
+    let child = host.child("ann", "worker").unwrap();
+    let mut process = child.spawn(Command::new("sleep").arg("60")).unwrap();
+    fs::remove_dir_all(child.folder()).unwrap();
+    let failed = host.exec_with(|| Err(io::Error::other("saved")));
+    assert_eq!(failed.to_string(), "saved");
+    process.kill().unwrap();
+    process.wait().unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,4 +1,4 @@
-//! The example that starts children in ways of its own, and changes what they are (H5 to H9).
+//! The example that starts children in ways of its own, and changes their rights (H5 to H9).
 
 use std::{
     io::Write as _,
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::visitor::{call, follow, heard, private_folder, refusal, request, visitor};
 
-/// Only bounds a failure.
+/// Only limits the time of a failure.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 struct Foreman {
@@ -52,7 +52,7 @@ impl Foreman {
         writeln!(self.says.as_ref().unwrap(), "{line}").unwrap();
     }
 
-    /// Reads on to a line that begins so, and gives the rest of it.
+    /// Reads until a line begins with this text, and returns the rest of the line.
     fn hear(&mut self, begin: &str) -> String {
         loop {
             let line = self.heard.recv_timeout(PATIENCE).unwrap();
@@ -62,7 +62,7 @@ impl Foreman {
         }
     }
 
-    /// The next answer of a child, which writes where this program writes.
+    /// Returns the next answer of a child, which writes to the output of the example.
     fn answer(&mut self, id: u64) -> Value {
         loop {
             let rest = self.hear("{");
@@ -74,7 +74,7 @@ impl Foreman {
     }
 }
 
-/// The command of a shell for a child that says these lines.
+/// Returns the shell command of a child that sends these lines.
 fn says(lines: &[String]) -> String {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/visitor.py");
     let quoted: String = lines.iter().map(|line| format!(" '{line}'")).collect();
@@ -99,14 +99,14 @@ fn children_have_tasks_roles_families_and_other_ways_in() {
         foreman.answer(2)["result"]["structuredContent"]["label"],
         "ann"
     );
-    // What is for leads is not there for a worker.
+    // A worker does not see the resource for leads.
     assert_eq!(foreman.answer(3)["result"]["resources"], json!([]));
 
     foreman.say("entry ann");
     let entry: Value = serde_json::from_str(&foreman.hear("entry")).unwrap();
     assert_eq!(entry["mcpServers"]["foreman"]["args"][0], "proxy");
 
-    // From elsewhere it is let in only once the program says so, and then as what it has become.
+    // A process outside of the child's tree is admitted only after `elsewhere`, and then has the child's new role.
     let elsewhere = |credentials: &str| {
         let lines = [request(1, "resources/list", json!({}))];
         visitor(credentials, 2, &lines).spawn().unwrap()
@@ -125,7 +125,7 @@ fn children_have_tasks_roles_families_and_other_ways_in() {
     assert_eq!(answers[1]["result"]["resources"][0]["uri"], "plan://all");
     foreman.hear("attached ann");
 
-    // It may make a sub-agent once it is allowed to.
+    // The child may make a sub-agent only after `family`.
     let make = || {
         let arguments = json!({ "label": "sub", "role": "worker" });
         let answers = heard(

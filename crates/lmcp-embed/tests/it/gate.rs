@@ -1,4 +1,4 @@
-//! Who is let in.
+//! Tests which processes are admitted.
 
 use std::{fs, os::unix::fs::PermissionsExt as _, process::Command};
 
@@ -111,7 +111,7 @@ fn nobody_comes_in_as_a_stranger() {
     ] {
         let mut command = visitor("-", 2, &[line, call(2, "whoami", &json!({}))]);
         command.env("SOCKET", host.socket());
-        // Being a child is not enough either.
+        // A process of a child must show its token, too.
         let words = refusal(child.child("x", "y").unwrap().spawn(&mut command).unwrap());
         assert!(words.contains("must say who calls"), "{words}");
     }
@@ -151,7 +151,7 @@ fn a_stolen_token_is_worth_nothing() {
 
 #[test]
 fn a_connection_of_a_process_that_has_ended_is_refused() {
-    // Its number may be another's by now.
+    // Its number may belong to another process by now.
     let (host, _folder) = host();
     let child = host.child("reviewer", "worker").unwrap();
     let mut command = visitor("env", 2, &who());
@@ -169,7 +169,7 @@ fn a_child_below_another_cannot_be_that_other() {
     let (host, folder) = host();
     let outer = host.child("outer", "orchestrator").unwrap();
     let inner = host.child("inner", "worker").unwrap();
-    // The shell is the outer child; what it starts, and waits with until it is named, is the inner one.
+    // The shell is the outer child. It starts the inner one, which waits until it is named.
     let go = folder.path().join("go");
     let script = "python3 \"$@\" & echo $!; wait";
     let waiting = "import os,sys,time\nwhile not os.path.exists(sys.argv[1]): time.sleep(0.01)\n\
@@ -223,7 +223,7 @@ fn connections_end_with_their_child() {
     assert!(lines.next().unwrap().unwrap().contains("reviewer"));
     drop(process.stdin.take());
     process.wait().unwrap();
-    // The visitor ends because the host let go of it, and with it its end of the pipe.
+    // The host closes the connection, so the visitor ends, and closes its end of the pipe.
     assert!(lines.next().is_none());
 }
 
@@ -289,11 +289,11 @@ fn a_greeting_counts_only_as_the_first_line() {
 #[test]
 fn another_user_is_refused() {
     if !rustix::process::geteuid().is_root() {
-        // Only root can become somebody else.
+        // Only root can become another user.
         return;
     }
     let (host, folder) = host();
-    // Were the permissions ever lost, the kernel's word on the user still counts.
+    // If the permissions were ever lost, the kernel still reports the user.
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
     fs::set_permissions(host.socket(), fs::Permissions::from_mode(0o666)).unwrap();
     let child = host.child("reviewer", "worker").unwrap();

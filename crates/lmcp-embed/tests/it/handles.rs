@@ -64,7 +64,7 @@ fn a_child_has_data_of_the_program_and_fields_in_its_welcome() {
         let heard = heard(child.spawn(&mut visitor("env", 2, &asked)).unwrap());
         let welcome = &heard[0]["lmcp_welcome"];
         assert_eq!(welcome["pane"], *number);
-        // What every welcome says is not the program's to change.
+        // The program cannot change the fields that every welcome has.
         assert_eq!(welcome["role"], "worker");
         let text = &heard[1]["result"]["content"][0]["text"];
         assert_eq!(*text, format!("{label} is in pane {number}"));

@@ -48,7 +48,7 @@ fn a_message_is_told_to_its_child_and_waits_until_it_is_taken() {
     assert_eq!(told["params"]["uri"], "inbox://mine");
     found.deliver("two").unwrap();
     let both = json!({ "messages": ["one", "two"] });
-    // Looking takes nothing.
+    // Reading does not remove messages.
     assert_eq!(read(&mut to_ann), both);
     assert_eq!(read(&mut to_ann), both);
     assert_eq!(take(&mut to_ann), both);

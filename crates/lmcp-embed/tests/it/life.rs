@@ -17,7 +17,7 @@ use serde_json::json;
 
 use crate::visitor::{call, follow, visitor};
 
-/// Says when a call begins, and when it is over, in whatever way.
+/// Reports when a call begins, and when it is over, for whatever reason.
 struct Watched(Sender<&'static str>);
 
 impl Drop for Watched {
@@ -54,7 +54,7 @@ fn forever() -> Vec<String> {
 #[tokio::test]
 async fn a_host_that_cannot_listen_is_an_error_also_inside_of_a_runtime() {
     let ((server, _heard), folder) = (server(), folder());
-    // Something else has the name of its lock.
+    // A folder has the name of the lock.
     let lock = folder.path().join(format!("{}.lock", std::process::id()));
     fs::create_dir(lock).unwrap();
     let refused = Host::start_in(server, folder.path()).unwrap_err();
@@ -72,7 +72,7 @@ fn closing_ends_what_runs() {
     host.close();
     assert_eq!(heard.try_recv(), Ok("ended"));
     assert!(!socket.exists());
-    // Its connection has ended, so it does.
+    // Its connection has ended, so the child ends, too.
     assert!(process.wait().unwrap().success());
     assert!(child.child("two", "worker").is_err());
 }
@@ -140,7 +140,7 @@ fn a_panic_leaves_nothing_behind() {
     let panicked = std::thread::spawn(move || {
         let host = Host::start_in(server().0, &path).unwrap();
         let _child = host.child("one", "worker").unwrap();
-        // The socket, the lock and the folder of the child.
+        // The files are the socket, the lock and the folder of the child.
         assert_eq!(fs::read_dir(&path).unwrap().count(), 3);
         panic!("on purpose");
     });
@@ -155,7 +155,7 @@ fn a_host_that_starts_or_ends_touches_no_credentials_of_another() {
     let first = start();
     let child = first.child("one", "worker").unwrap();
     let mut process = child.spawn(Command::new("sleep").arg("60")).unwrap();
-    // Another one starts and ends beside it; then it ends itself, and the next one takes its place.
+    // Another host starts and ends beside the first; then the first ends, and the next one takes its place.
     drop(start());
     assert!(child.credentials().exists());
     first.close();
@@ -179,7 +179,7 @@ fn several_hosts_live_side_by_side() {
     let process = std::process::id();
     assert_eq!(name(&first), PathBuf::from(format!("{process}.sock")));
     assert_eq!(name(&second), PathBuf::from(format!("{process}-2.sock")));
-    // A token of one is nothing to the other.
+    // A host does not know the tokens of another host.
     let child = first.child("one", "worker").unwrap();
     let mut command = visitor("env", 2, &forever());
     command.env("SOCKET", second.socket());
@@ -209,9 +209,10 @@ async fn it_starts_and_serves_inside_a_runtime() {
     let child = host.child("one", "worker").unwrap();
     let mut process = child.spawn(&mut visitor("env", 9, &forever())).unwrap();
     let mut lines = follow(&mut process);
-    let (heard, first) = tokio::task::spawn_blocking(move || {
+    // It still says what it hears, so somebody has to be there.
+    let (heard, first, _lines) = tokio::task::spawn_blocking(move || {
         let first = lines.next().unwrap().unwrap();
-        (heard.recv().unwrap(), first)
+        (heard.recv().unwrap(), first, lines)
     })
     .await
     .unwrap();
@@ -228,7 +229,7 @@ async fn it_starts_and_serves_inside_a_runtime() {
 fn a_child_without_its_folder_is_started_all_the_same() {
     let host = Host::start(server().0).unwrap();
     let child = host.child("ann", "worker").unwrap();
-    // As a child does that is quicker than its host.
+    // The child removes its folder before its host has written into it.
     fs::remove_dir_all(child.folder()).unwrap();
     let mut process = child.spawn(&mut Command::new("true")).unwrap();
     assert!(process.wait().unwrap().success());

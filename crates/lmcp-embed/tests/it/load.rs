@@ -1,4 +1,4 @@
-//! Peers that send too much, take too little, or are quick.
+//! Clients that send too much, read too little, or are fast.
 
 use std::{
     fs,
@@ -21,7 +21,7 @@ struct Number {
     number: u64,
 }
 
-/// A server that notes what it is called with, and what it noted.
+/// Returns a server that notes the arguments of its calls, and the list of notes.
 fn server() -> (Server, Arc<Mutex<Vec<u64>>>) {
     let noted = Arc::new(Mutex::new(Vec::new()));
     let notes = Arc::clone(&noted);
@@ -29,7 +29,7 @@ fn server() -> (Server, Arc<Mutex<Vec<u64>>>) {
         let notes = Arc::clone(&notes);
         async move {
             notes.lock().unwrap().push(args.number);
-            // The others go on while this one waits.
+            // Other calls run while this one waits.
             tokio::task::yield_now().await;
             "x".repeat(10_000)
         }
@@ -53,7 +53,7 @@ fn host() -> (Host, Arc<Mutex<Vec<u64>>>, tempfile::TempDir) {
 fn a_greeting_without_end_is_refused() {
     let (host, _, _folder) = host();
     let mut stream = UnixStream::connect(host.socket()).unwrap();
-    // The host hangs up on the way; how much it took until then does not matter.
+    // The host closes the connection meanwhile; the number of bytes that it accepted does not matter.
     let chunk = [b'x'; 65536];
     for _ in 0..64 {
         if stream.write_all(&chunk).is_err() {
@@ -68,7 +68,7 @@ fn a_greeting_without_end_is_refused() {
 #[test]
 fn connections_that_say_nothing_keep_nobody_out() {
     let (host, _, _folder) = host();
-    // Twice as many as there is room for at all.
+    // These are twice as many connections as there is room for.
     let silent: Vec<_> = (0..2048)
         .map_while(|_| UnixStream::connect(host.socket()).ok())
         .collect();
@@ -79,7 +79,7 @@ fn connections_that_say_nothing_keep_nobody_out() {
     drop(silent);
 }
 
-/// Connects, and greets only when it is told to.
+/// Connects, and sends its greeting only after a line of input.
 const SLOW: &str = r#"
 import json, os, socket
 credentials = json.load(open(os.environ["LMCP_IDENTITY_FILE"]))
@@ -91,7 +91,7 @@ connection.sendall(json.dumps({"lmcp_identity": credentials["identity"]}).encode
 print(connection.makefile().readline(), flush=True)
 "#;
 
-// D16
+// Defect D16.
 #[test]
 fn who_connects_again_and_again_pushes_out_itself_and_not_others() {
     let (host, _, _folder) = host();
@@ -107,7 +107,7 @@ fn who_connects_again_and_again_pushes_out_itself_and_not_others() {
     let silent: Vec<_> = (0..500)
         .map_while(|_| UnixStream::connect(host.socket()).ok())
         .collect();
-    // Whoever comes after them is served, so all of them have been taken by then.
+    // The next client is served only after them, so all of them have been accepted by then.
     let other = host.child("other", "worker").unwrap();
     heard(other.spawn(&mut visitor("env", 1, &[])).unwrap());
     slow.stdin.take().unwrap().write_all(b"\n").unwrap();
@@ -136,7 +136,7 @@ fn who_never_reads_holds_up_nobody() {
     let lines: Vec<_> = (0..300)
         .map(|number| call(number, "note", &json!({ "number": number })))
         .collect();
-    // It reads its welcome, and then waits for input that never comes, with 3 MB of answers before it.
+    // The client reads its welcome, and then sleeps, with 3 MB of answers still unread.
     let mut command = visitor("env", 1, &lines);
     let script = format!(
         "exec(open({:?}).read()); import time; time.sleep(600)",

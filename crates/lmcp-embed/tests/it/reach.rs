@@ -1,4 +1,4 @@
-//! One child reached outside of a call, and roles that change (H4, H5).
+//! Notifications to one child outside of a call, and roles that change (H4, H5).
 
 use lmcp_core::{Cx, NoArgs, Prompt, Resource, Server, Tool};
 use lmcp_embed::{Child, Event, Host};
@@ -42,7 +42,7 @@ fn host() -> (Host, tempfile::TempDir) {
     (Host::start_in(server(), folder.path()).unwrap(), folder)
 }
 
-/// A child that listens: to all lists, to the inbox and to the plan.
+/// Starts a child that listens: to all lists, to the inbox and to the plan.
 fn listening(host: &Host, label: &str, role: &str) -> (Child, Talker) {
     let child = host.child(label, role).unwrap();
     let mut talker = Talker::start(&child);
@@ -56,7 +56,7 @@ fn listening(host: &Host, label: &str, role: &str) -> (Child, Talker) {
     (child, talker)
 }
 
-/// What a child heard until it hears of something new in its inbox, which is told last.
+/// Returns the notifications of a child up to the one for its inbox, which is sent last.
 fn heard(child: &Child, talker: &mut Talker) -> Vec<String> {
     child.resource_updated("inbox://mine");
     let mut heard = Vec::new();
@@ -90,7 +90,8 @@ fn a_resource_is_told_as_updated_to_one_child_alone() {
     to_ann.hear("notifications/prompts/list_changed");
     to_ann.hear("notifications/resources/list_changed");
     assert_eq!(heard(&bob, &mut to_bob), [""; 0]);
-    // Where clients hear only what they asked for, a notification of the program's own goes nowhere.
+    // On a connection where clients get only notifications that they asked for, the program's own notification is sent to
+    // nobody.
     assert_eq!(ann.notify("notifications/deck/bell", &json!({})), Ok(0));
 }
 
@@ -115,7 +116,7 @@ fn a_session_hears_a_notification_of_the_programs_own() {
     assert!(ann.notify("notifications/x", &json!([])).is_err());
 }
 
-/// The names in a list.
+/// Returns the names in a list.
 fn names(talker: &mut Talker, list: &str, member: &str, key: &str) -> Vec<String> {
     let answer = talker.ask(&request(2, list, json!({})));
     let items = answer["result"][member].as_array().unwrap().iter();
@@ -190,7 +191,7 @@ fn a_new_role_is_told_to_its_child_alone_and_to_the_program() {
     ];
     ann.set_role("lead");
     assert_eq!(heard(&ann, &mut to_ann), lists);
-    // A role that sees the same is no news.
+    // A role with the same lists causes no notification.
     ann.set_role("worker");
     assert_eq!(heard(&ann, &mut to_ann), lists);
     ann.set_role("watcher");
@@ -215,7 +216,7 @@ fn who_may_not_read_a_resource_any_more_hears_no_more_of_it() {
     to_lead.hear("notifications/resources/updated");
     lead.set_role("worker");
     host.server().resource_updated("plan://all");
-    // Twice: whether the plan may be read is found out behind the first.
+    // The check runs twice: whether the plan may be read is only decided after the first notification.
     for _ in 0..2 {
         let told = heard(&lead, &mut to_lead);
         let update = "notifications/resources/updated".to_owned();

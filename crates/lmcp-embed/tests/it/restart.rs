@@ -1,19 +1,22 @@
-//! Hosts that go and come while their children stay (H2, H10).
+//! Hosts that end and start again while their children run on (H2, H10).
 
 use std::{
     fs,
     io::{BufReader, Lines, Write as _},
     path::{Path, PathBuf},
     process::{Child as Process, ChildStdin, ChildStdout, Command, Stdio},
+    sync::mpsc,
+    thread,
+    time::Duration,
 };
 
 use lmcp_core::Server;
-use lmcp_embed::{Child, ChildHandle, Event, Host, State, whoami};
+use lmcp_embed::{Child, ChildHandle, Ended, Event, Host, State, whoami};
 use serde_json::Value;
 
 use crate::visitor::{follow, heard, private_folder, visitor};
 
-fn server() -> Server {
+pub(crate) fn server() -> Server {
     Server::new("restart", "1.0.0").tool(whoami())
 }
 
@@ -26,7 +29,7 @@ fn faithful() -> Command {
     command
 }
 
-/// The next answer to `whoami`, past all else.
+/// Returns the id in the next answer to `whoami`; other lines are skipped.
 fn id(lines: &mut Lines<BufReader<ChildStdout>>) -> String {
     loop {
         let line = lines.next().unwrap().unwrap();
@@ -37,7 +40,7 @@ fn id(lines: &mut Lines<BufReader<ChildStdout>>) -> String {
     }
 }
 
-/// What is in the folder of the host.
+/// Returns the names in the folder of the host.
 fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).unwrap().flatten();
     let mut names: Vec<_> = entries
@@ -47,11 +50,11 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-fn asleep(child: &Child) -> Process {
+pub(crate) fn asleep(child: &Child) -> Process {
     child.spawn(Command::new("sleep").arg("60")).unwrap()
 }
 
-fn kill(mut process: Process) {
+pub(crate) fn kill(mut process: Process) {
     process.kill().unwrap();
     process.wait().unwrap();
 }
@@ -73,7 +76,7 @@ fn a_child_that_is_detached_is_known_to_the_next_host() {
     for _ in 0..3 {
         host_is_replaced(&path, &mut lines, &known);
     }
-    // Without a host it waits. Its end is known all the same.
+    // Without a host, the child waits. The next host still learns of its end.
     let host = Host::start_at(server(), &path).unwrap();
     let mut events = host.events();
     kill(process);
@@ -144,7 +147,34 @@ fn who_died_while_there_was_no_host_is_told_as_ended() {
     kill(processes.1);
 }
 
-fn label(child: &ChildHandle) -> String {
+#[test]
+fn a_child_that_the_next_host_cannot_write_down_is_told_as_ended_and_leaves_nothing() {
+    let folder = private_folder();
+    let path = folder.path().join("host.sock");
+    for in_the_way in ["process.json", "child.new"] {
+        let host = Host::start_at(server(), &path).unwrap();
+        let child = host.child("ann", "worker").unwrap();
+        let process = asleep(&child);
+        let place = child.folder().join(in_the_way);
+        child.detach();
+        host.close();
+        // As on a full disk, nothing can be written there.
+        let _ = fs::remove_file(&place);
+        fs::create_dir(&place).unwrap();
+        let host = Host::start_at(server(), &path).unwrap();
+        assert_eq!(host.children(), [], "{in_the_way}");
+        let event = host.events().take();
+        assert!(
+            matches!(&event, Some(Event::Ended(child, Ended::TakenBack)) if child.identity().label == "ann"),
+            "{in_the_way}: {event:?}"
+        );
+        drop(host);
+        assert_eq!(names(folder.path()), [""; 0], "{in_the_way}");
+        kill(process);
+    }
+}
+
+pub(crate) fn label(child: &ChildHandle) -> String {
     child.identity().label.clone()
 }
 
@@ -175,7 +205,7 @@ fn a_state_holds_no_token_and_is_resumed_once() {
         .unwrap();
     assert_eq!(host.children().len(), 1);
     host.close();
-    // Of another path it is nobody's.
+    // A host at another path does not take the children.
     let other = Host::setup().path(folder.path().join("other.sock"));
     assert!(
         other
@@ -189,6 +219,89 @@ fn a_state_holds_no_token_and_is_resumed_once() {
 }
 
 #[test]
+fn what_a_folder_says_of_its_child_is_newer_than_what_was_exported() {
+    let folder = private_folder();
+    let path = folder.path().join("host.sock");
+    let host = Host::start_at(server(), &path).unwrap();
+    let (ann, bob) = (host.child("ann", "lead"), host.child("bob", "worker"));
+    let (ann, bob) = (ann.unwrap(), bob.unwrap());
+    let first = asleep(&ann);
+    ann.store(&1).unwrap();
+    let old = host.export();
+    ann.set_role("worker");
+    ann.store(&2).unwrap();
+    let second = asleep(&bob);
+    ann.detach();
+    bob.detach();
+    host.close();
+    let host = Host::setup().path(&path).resume(old).start(server());
+    let host = host.unwrap();
+    let children = host.children();
+    let find = |label: &str| {
+        let child = children
+            .iter()
+            .find(|child| child.identity().label == label);
+        child.unwrap()
+    };
+    assert_eq!(find("ann").identity().role, "worker");
+    assert_eq!(find("ann").stored::<u8>(), Some(2));
+    assert_eq!(find("bob").process(), Some(second.id()));
+    kill(first);
+    kill(second);
+}
+
+#[test]
+fn a_pipe_in_place_of_a_file_holds_up_no_host() {
+    let folder = private_folder();
+    let path = folder.path().join("host.sock");
+    for name in ["child.json", "process.json", "identity.json"] {
+        let child = folder.path().join("host.0123456789abcdef.child");
+        fs::create_dir(&child).unwrap();
+        let record = format!(
+            r#"{{"token":"00","id":"0","label":"a","role":"b","process":null,"folder":{child:?}}}"#
+        );
+        fs::write(child.join("child.json"), record).unwrap();
+        let _ = fs::remove_file(child.join(name));
+        let made = Command::new("mkfifo").arg(child.join(name)).status();
+        assert!(made.unwrap().success());
+        let (tell, told) = mpsc::channel();
+        let path = path.clone();
+        thread::spawn(move || {
+            let host = Host::start_at(server(), path).unwrap();
+            let number = host.children().len();
+            host.close();
+            tell.send(number)
+        });
+        assert_eq!(told.recv_timeout(Duration::from_secs(30)), Ok(0), "{name}");
+        let _ = fs::remove_dir_all(&child);
+    }
+}
+
+#[test]
+fn a_record_with_a_name_that_leads_elsewhere_is_passed_over() {
+    let folder = private_folder();
+    let path = folder.path().join("host.sock");
+    let host = Host::start_at(server(), &path).unwrap();
+    let child = host.child("ann", "worker").unwrap();
+    let process = asleep(&child);
+    let record = child.folder().join("child.json");
+    let id = child.identity().id.clone();
+    child.detach();
+    host.close();
+    for name in ["../escaped", "a/b", ""] {
+        let text = fs::read_to_string(&record).unwrap();
+        let mut changed: Value = serde_json::from_str(&text).unwrap();
+        changed["id"] = name.into();
+        fs::write(&record, changed.to_string()).unwrap();
+        assert_eq!(Host::start_at(server(), &path).unwrap().children(), []);
+        fs::write(&record, text).unwrap();
+    }
+    let host = Host::start_at(server(), &path).unwrap();
+    assert_eq!(host.children()[0].identity().id, id);
+    kill(process);
+}
+
+#[test]
 fn a_host_that_cannot_start_takes_nothing_from_the_children_of_the_one_before() {
     let folder = private_folder();
     let path = folder.path().join("host.sock");
@@ -198,7 +311,7 @@ fn a_host_that_cannot_start_takes_nothing_from_the_children_of_the_one_before() 
     let credentials = child.credentials().to_owned();
     child.detach();
     host.close();
-    // Two tools of one name.
+    // Two tools have the same name, so the server is not valid.
     assert!(Host::start_at(server().tool(whoami()), &path).is_err());
     assert!(credentials.exists());
     assert_eq!(Host::start_at(server(), &path).unwrap().children().len(), 1);
@@ -218,7 +331,7 @@ fn a_child_that_is_not_detached_ends_with_its_owner_and_leaves_nothing() {
     kill(process);
 }
 
-/// A host below a folder, and a child of it that is connected.
+/// Starts a host below a folder, and a child of it that is connected.
 fn host_with_visitor(folder: &Path) -> (Host, Child, Process) {
     let host = Host::start_at(server(), folder.join("host.sock")).expect("the host works");
     let mut events = host.events();
@@ -250,6 +363,23 @@ fn a_host_that_closes_says_whether_to_wait() {
     }
 }
 
+#[tokio::test]
+async fn a_host_on_the_programs_runtime_says_whether_to_wait() {
+    let folder = private_folder();
+    let setup = Host::setup().path(folder.path().join("host.sock"));
+    let host = setup.start_here(server()).await.unwrap();
+    let mut events = host.events();
+    let child = host.child("ann", "worker").unwrap();
+    let process = child.spawn(&mut visitor("env", 9, &[])).unwrap();
+    events.next().await.unwrap();
+    child.detach();
+    host.close();
+    let heard = tokio::task::spawn_blocking(|| heard(process));
+    let heard = heard.await.unwrap();
+    let last = heard.last().unwrap();
+    assert_eq!(last["params"]["then"], "wait", "{heard:?}");
+}
+
 #[test]
 fn children_are_sent_to_a_host_elsewhere_and_stay_there() {
     let folder = private_folder();
@@ -264,7 +394,7 @@ fn children_are_sent_to_a_host_elsewhere_and_stay_there() {
     let known = id(&mut lines);
     child.detach();
     let state = host.move_to(&new).unwrap();
-    // Whoever comes where the host was knows nobody.
+    // A new host at the old path knows no children.
     assert!(
         Host::start_at(server(), &old)
             .unwrap()
@@ -276,7 +406,7 @@ fn children_are_sent_to_a_host_elsewhere_and_stay_there() {
     assert_eq!(host.children().len(), 1);
     assert_eq!(id(&mut lines), known);
     host.close();
-    // From now on it is a child of that path, without anything to resume.
+    // From now on, the child belongs to that path, without any state to resume.
     let host = Host::start_at(server(), &new).unwrap();
     assert_eq!(host.children().len(), 1);
     assert_eq!(id(&mut lines), known);
@@ -335,13 +465,13 @@ impl Phoenix {
         writeln!(self.says, "{line}").unwrap();
     }
 
-    /// Reads on to a line that begins so.
+    /// Reads until a line begins with this text.
     fn hear(&mut self, begin: &str) -> String {
         let mut lines = self.heard.by_ref().map(Result::unwrap);
         lines.find(|line| line.starts_with(begin)).unwrap()
     }
 
-    /// Reads on until it has said all of these, in whatever order.
+    /// Reads until all of these lines have appeared, in any order.
     fn hear_all(&mut self, begins: &[String]) {
         let mut left = begins.to_vec();
         while !left.is_empty() {
@@ -350,7 +480,7 @@ impl Phoenix {
         }
     }
 
-    /// The id of each child, by its label.
+    /// Returns the id of each child, with its label.
     fn list(&mut self) -> Vec<(String, String)> {
         self.say("list");
         let lines = self.heard.by_ref().map(Result::unwrap);
@@ -381,16 +511,16 @@ fn a_program_without_a_path_becomes_another_and_keeps_its_children() {
         program.hear_all(&["ready with 1".into(), "attached ann".into()]);
         assert_eq!(program.list(), known);
     }
-    // It does not come back: its children end with it.
+    // This host does not come back: its children end with it.
     program.say("quit");
     program.process.wait().unwrap();
     assert_eq!(names(&folder.path().join("lmcp")), [""; 0]);
 }
 
-/// Children that call without pause.
+/// The number of children that call without pause.
 const CHILDREN: usize = 4;
 
-/// How often their program is killed or becomes another one.
+/// Returns how often their program is killed or becomes another one.
 fn rounds() -> usize {
     let said = std::env::var("LMCP_TEST_RESTARTS").ok();
     said.map_or(6, |said| said.parse().unwrap())
@@ -426,7 +556,7 @@ fn children_go_on_when_their_program_is_killed_or_becomes_another() {
     }
     program.say("quit");
     program.process.wait().unwrap();
-    // Nobody comes back: the next host takes what is left to it, and ends all of it.
+    // The program does not start again: the next host takes over its children, and ends them.
     let host = Host::start_at(server(), &path).unwrap();
     let mut children = host.children();
     assert_eq!(children.len(), CHILDREN);

@@ -1,4 +1,4 @@
-//! What a caller sees depends on its role.
+//! The lists that a caller sees depend on its role.
 
 use lmcp_core::{Caller, CallerTransport, Client, Cx, Identity, NoArgs, Server, Tool};
 use serde_json::json;

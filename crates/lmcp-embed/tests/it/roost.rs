@@ -7,7 +7,7 @@ use std::{
 
 use crate::visitor::private_folder;
 
-/// Agents that write without pause.
+/// The number of agents that write without pause.
 const WRITERS: usize = 4;
 
 /// How often the program restarts meanwhile.
@@ -23,7 +23,7 @@ impl Roost {
         writeln!(self.process.stdin.as_ref().unwrap(), "{line}").unwrap();
     }
 
-    /// Reads on to this text, and gives what stood before it.
+    /// Reads until this text appears, and returns the text before it.
     fn see(&mut self, text: &str) -> String {
         let mut bytes = [0; 4096];
         loop {

@@ -1,4 +1,4 @@
-//! A child that says what its test tells it to, line by line.
+//! A child that sends the lines of its test, one by one.
 
 use std::{
     io::{BufReader, Lines, Write as _},
@@ -34,7 +34,7 @@ pub(crate) struct Talker {
 }
 
 impl Talker {
-    /// Starts it as this child; it has its welcome.
+    /// Starts the talker as this child, and reads its welcome.
     pub(crate) fn start(child: &Child) -> Self {
         let mut command = Self::command();
         Self::of(child.spawn(&mut command).unwrap())
@@ -49,7 +49,7 @@ impl Talker {
         command
     }
 
-    /// One that was started already.
+    /// Wraps a process that was started already.
     pub(crate) fn of(mut process: Process) -> Self {
         let mut talker = Self {
             says: process.stdin.take().unwrap(),
@@ -70,7 +70,7 @@ impl Talker {
         serde_json::from_str(&line).unwrap()
     }
 
-    /// Reads on to this notification.
+    /// Reads until this notification arrives.
     pub(crate) fn hear(&mut self, method: &str) -> Value {
         loop {
             let message = self.next();
@@ -80,7 +80,7 @@ impl Talker {
         }
     }
 
-    /// The answer to a request.
+    /// Sends a request, and returns the answer.
     pub(crate) fn ask(&mut self, request: &str) -> Value {
         let id = serde_json::from_str::<Value>(request).unwrap()["id"].clone();
         self.say(request);
@@ -99,7 +99,7 @@ impl Talker {
         );
         assert!(answer["result"].is_object(), "{answer}");
         self.say(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
-        // What it says is heard in order: by now it listens.
+        // The server handles lines in order: after this answer, it sends notifications.
         self.ask(r#"{"jsonrpc":"2.0","id":0,"method":"ping"}"#);
     }
 }

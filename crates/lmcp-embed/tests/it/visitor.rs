@@ -1,4 +1,4 @@
-//! Starts `visitor.py`, and what its lines say.
+//! Starts `visitor.py`, and reads its lines.
 
 use std::{
     fs,
@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::Value;
 
-/// The command that runs the program, with what it says to be read.
+/// Returns the command that runs the program, with a pipe for its output.
 pub(crate) fn visitor(credentials: &str, count: usize, lines: &[String]) -> Command {
     let mut command = Command::new("python3");
     command
@@ -23,7 +23,7 @@ pub(crate) fn visitor(credentials: &str, count: usize, lines: &[String]) -> Comm
     command
 }
 
-/// All that it heard.
+/// Returns all lines that the program received.
 pub(crate) fn heard(process: Child) -> Vec<Value> {
     let output = process.wait_with_output().unwrap();
     assert!(output.status.success());
@@ -33,34 +33,34 @@ pub(crate) fn heard(process: Child) -> Vec<Value> {
         .collect()
 }
 
-/// What it says, as it says it.
+/// Returns the lines of the program as they arrive.
 pub(crate) fn follow(process: &mut Child) -> Lines<BufReader<ChildStdout>> {
     BufReader::new(process.stdout.take().unwrap()).lines()
 }
 
-/// The words of a refusal, which is the only line.
+/// Returns the words of a refusal, which is the only line.
 pub(crate) fn refusal(process: Child) -> String {
     let heard = heard(process);
     assert_eq!(heard.len(), 1, "{heard:?}");
     heard[0]["error"]["message"].as_str().unwrap().to_owned()
 }
 
-/// A request that stands alone.
+/// Returns a request without a session.
 pub(crate) fn request(id: u64, method: &str, params: Value) -> String {
     lmcp_testkit::request(id, method, params).to_string()
 }
 
-/// A call of a tool.
+/// Returns a call of a tool.
 pub(crate) fn call(id: u64, tool: &str, arguments: &Value) -> String {
     lmcp_testkit::call(id, tool, arguments).to_string()
 }
 
-/// A path for the command line.
+/// Returns a path as text for the command line.
 pub(crate) fn shown(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// A folder that only this user can enter.
+/// Returns a folder that only this user can enter.
 pub(crate) fn private_folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();

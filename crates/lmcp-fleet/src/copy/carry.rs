@@ -1,5 +1,5 @@
-//! A file or folder, part by part from one host to another. Two parts are on their way at most: one is read while the one before
-//! it is written.
+//! A file or folder, part by part from one host to another. At most two parts are in memory: one is read while the part
+//! before it is written.
 
 use std::{collections::BTreeMap, sync::Mutex};
 
@@ -13,12 +13,9 @@ use super::{
     end::{End, own},
     plan::{Part, Tree, is_small, key, part, resume_at},
 };
-use crate::{
-    host::{Failed, Hear},
-    limits::COPY_WORD,
-};
+use crate::{failed::Failed, host::Hear, limits::COPY_WORD};
 
-/// A copy that goes on.
+/// A copy that is running.
 pub(super) struct Carry<'a, H> {
     pub(super) from: &'a End,
     pub(super) to: &'a End,
@@ -27,35 +24,35 @@ pub(super) struct Carry<'a, H> {
     pub(super) overwrite: bool,
     pub(super) parents: bool,
     pub(super) teller: &'a H,
-    /// Of the caller.
+    /// The account of the caller.
     pub(super) account: Option<Account>,
     pub(super) progress: Mutex<Progress>,
 }
 
-/// How far it is.
+/// The progress of the copy.
 pub(super) struct Progress {
     pub(super) done: u64,
     pub(super) total: u64,
     pub(super) said: Instant,
 }
 
-/// What was copied.
+/// The result of a copy.
 #[derive(Debug, Default)]
 pub(super) struct Copied {
     pub(super) kind: Kind,
-    /// What it is called there.
+    /// The path of the copy on the target.
     pub(super) path: String,
     pub(super) files: usize,
     pub(super) folders: usize,
     pub(super) links: usize,
     pub(super) bytes: u64,
-    /// Bytes that an earlier call had brought.
+    /// Bytes that an earlier call had already copied.
     pub(super) resumed: u64,
-    /// Of a file.
+    /// The hash, if the copy is a file.
     pub(super) sha256: Option<String>,
 }
 
-/// Which end a failure is of.
+/// The end at which a failure happened.
 #[derive(Debug)]
 pub(super) enum Fault {
     Source(Failed),
@@ -94,18 +91,18 @@ struct Finished {
 
 #[derive(Deserialize)]
 struct Made {
-    /// Does it get its mode when all is in it?
+    /// The folder gets its final mode after everything is in it.
     is_growing: bool,
 }
 
-/// A file on its way.
+/// A file that is being copied.
 struct Journey<'a> {
     source: &'a Entry,
-    /// Where it will stand.
+    /// The path of the copy.
     to: String,
     key: String,
     overwrite: bool,
-    /// The folder that the copy becomes, of a file in it.
+    /// The folder of the whole copy, if this file is part of a folder.
     top: Option<&'a str>,
 }
 
@@ -113,7 +110,7 @@ impl<H: Hear> Carry<'_, H> {
     pub(super) async fn run(&self) -> Result<Copied, Fault> {
         let look = json!({ "what": "look", "path": self.path });
         let source: Entry = self.from.ask(&look).await.map_err(Fault::Source)?;
-        // Seen by names alone; what is really there, and is the same, is copied onto itself without harm.
+        // Only the names are compared here. If links make both the same file, copying it onto itself does no harm.
         let inside = self.to_path.strip_prefix(source.path.trim_end_matches('/'));
         let is_inside = inside.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
         if self.from.name() == self.to.name() && is_inside {
@@ -149,7 +146,7 @@ impl<H: Hear> Carry<'_, H> {
         })
     }
 
-    /// Looks whether the file may stand there, and how much of it is there.
+    /// Asks the target whether the file may be written there, and how much of it is already there.
     async fn begin(&self, journey: &Journey<'_>) -> Result<Kept, Fault> {
         let begin = json!({
             "what": "begin", "kind": "file", "path": journey.to, "top": journey.top, "key": journey.key,
@@ -158,7 +155,8 @@ impl<H: Hear> Carry<'_, H> {
         self.to.ask(&begin).await.map_err(Fault::Target)
     }
 
-    /// Brings one file, of which so many bytes are there. Its hash, and how many bytes did not have to be sent.
+    /// Copies one file, of which `kept` bytes are already there. Returns the hash, and how many bytes did not have to be
+    /// sent.
     async fn file(&self, journey: &Journey<'_>, kept: u64) -> Result<(String, u64), Fault> {
         let source = journey.source;
         if is_small(source.size) {
@@ -183,13 +181,13 @@ impl<H: Hear> Carry<'_, H> {
             match (finished.differs, from) {
                 (false, from) => return Ok((hash.sha256, from)),
                 (true, 0) => return Err(falsified(source)),
-                // What was there was not the beginning of this file. The host has thrown it away.
+                // The kept bytes were not the beginning of this file. The host has deleted them.
                 (true, _) => from = 0,
             }
         }
     }
 
-    /// Brings the parts from there on: one is read while the one before it is written.
+    /// Copies the parts from this offset on: one is read while the part before it is written.
     async fn parts(&self, journey: &Journey<'_>, from: u64) -> Result<(), Fault> {
         let source = journey.source;
         self.advance(from, &source.path).await;
@@ -227,7 +225,7 @@ impl<H: Hear> Carry<'_, H> {
             "length": part.length,
         });
         let read: Read = self.from.ask(&read).await.map_err(Fault::Source)?;
-        // A host that says less than it was asked for could go on with that for ever.
+        // A host that sends fewer bytes than it was asked for could keep the copy going for ever.
         match decoded_len(&read.data) == Some(part.length) {
             true => Ok(read),
             false => Err(Fault::Source(own(&format!(
@@ -285,7 +283,8 @@ impl<H: Hear> Carry<'_, H> {
             });
             let _: Value = self.to.ask(&link).await.map_err(Fault::Target)?;
         }
-        // Last and from below, because a folder may be one that nothing can be put into.
+        // Modes are set last, and inner folders first, because nothing can be put into some folders once they have their
+        // mode.
         for entry in tree.folders.iter().rev() {
             let Some((path, true)) = made.get(entry.path.as_str()) else {
                 continue;
@@ -311,7 +310,7 @@ impl<H: Hear> Carry<'_, H> {
         Ok(copied)
     }
 
-    /// A file of a folder. It stands where nobody looks yet, or where it may be replaced.
+    /// Copies a file of a folder. It is written where nobody looks yet, or where it may be replaced.
     async fn file_below(&self, source: &Entry, entry: &Entry, begun: &Begun) -> Result<u64, Fault> {
         let mut file = entry.clone();
         file.path = below(&source.path, entry);
@@ -329,7 +328,7 @@ impl<H: Hear> Carry<'_, H> {
         Ok(self.file(&journey, kept).await?.1)
     }
 
-    /// What is below a folder, and the memory that it takes.
+    /// Returns the entries below a folder, and the memory that they take.
     async fn list(&self, source: &Entry) -> Result<(Tree, Option<Reservation>), Fault> {
         let list = json!({ "what": "list", "path": &source.path });
         let entries: Vec<Entry> = self.from.ask(&list).await.map_err(Fault::Source)?;
@@ -341,7 +340,7 @@ impl<H: Hear> Carry<'_, H> {
         }
     }
 
-    /// So many bytes more are there. Tells so from time to time.
+    /// Adds bytes to the progress, and reports it from time to time.
     async fn advance(&self, bytes: u64, path: &str) {
         let report = {
             let mut progress = self.progress();
@@ -376,14 +375,14 @@ fn whole(source: &Entry) -> Part {
     }
 }
 
-/// How many bytes a text in base64 stands for, if it is one.
+/// Returns how many bytes a base64 text stands for, if it is base64.
 fn decoded_len(text: &str) -> Option<u64> {
     let padding = text.len() - text.trim_end_matches('=').len();
     let is_whole = text.len().is_multiple_of(4) && padding <= 2;
     is_whole.then_some((text.len() / 4 * 3).checked_sub(padding)? as u64)
 }
 
-/// Is it a hash at all? To a host behind a shell another word could mean something else.
+/// Checks that a text is a hash. For a host behind a shell, another text could have a different meaning.
 fn expect_hash(source: &Entry, word: &str) -> Result<(), Fault> {
     match word.len() == 64 && word.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         true => Ok(()),
@@ -391,7 +390,7 @@ fn expect_hash(source: &Entry, word: &str) -> Result<(), Fault> {
     }
 }
 
-/// The bytes that arrived are not those of the file.
+/// Makes the error for bytes that arrived and are not those of the file.
 fn falsified(source: &Entry) -> Fault {
     let words = format!(
         "what arrived of `{}` has another hash: the file was changed while it was copied, or the connection falsified it",
@@ -400,5 +399,5 @@ fn falsified(source: &Entry) -> Fault {
     Fault::Target(own(&words))
 }
 
-/// What an entry takes, about.
+/// The memory for one entry, approximately.
 const ENTRY_BYTES: usize = 384;

@@ -1,6 +1,6 @@
 //! One end of a copy: a host, asked again when the way to it breaks.
 //!
-//! Every step says what it does to which part, so it may be made twice; that is not so for other calls, which nobody repeats.
+//! Every step names the part that it changes, so a step can be repeated. Other calls are never repeated.
 
 use std::{
     sync::{
@@ -18,7 +18,8 @@ use tokio::time::sleep;
 
 use crate::{
     answer,
-    host::{Failed, Hear, Host},
+    failed::Failed,
+    host::{Hear, Host},
     limits::{COPY_BYTES, COPY_TRIES, COPY_WAIT, WAIT_PAUSE},
     path::Kind,
 };
@@ -27,15 +28,15 @@ use crate::{
 pub(super) struct End {
     pub(super) host: Arc<Host>,
     request: Request,
-    /// The tool there, which is in no list.
+    /// The tool of the host for this end, which is in no list.
     tool: &'static str,
     wait: Duration,
-    /// The way that the last step went.
+    /// The way on which the last step was sent.
     via: Mutex<Option<Kind>>,
     has_answered: AtomicBool,
 }
 
-/// Nothing that a step says on its way is for anybody.
+/// Ignores everything that a step reports before its result.
 struct Nobody;
 
 impl Hear for Nobody {
@@ -43,12 +44,12 @@ impl Hear for Nobody {
 }
 
 impl End {
-    /// The end that a copy comes from.
+    /// Returns the end that a copy is read from.
     pub(super) fn source(host: &Arc<Host>, request: &Request, wait: Duration) -> Self {
         Self::new(host, request, "copy_out", wait)
     }
 
-    /// The end that it goes to.
+    /// Returns the end that a copy is written to.
     pub(super) fn target(host: &Arc<Host>, request: &Request, wait: Duration) -> Self {
         Self::new(host, request, "copy_in", wait)
     }
@@ -72,7 +73,7 @@ impl End {
         *self.via.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has the host do a step, as often as the way to it breaks.
+    /// Has the host do a step, and repeats the step when the way to the host breaks.
     pub(super) async fn ask<T: DeserializeOwned>(&self, arguments: &Value) -> Result<T, Failed> {
         let mut tries = 0;
         loop {
@@ -88,7 +89,7 @@ impl End {
             }
             let name = self.name();
             tracing::debug!("a step of a copy is made again on {name}: {}", failed.words);
-            // Another way may be open; after that, it takes time until something is.
+            // The first repeat may find another open way. After that, it takes time until a way opens.
             if tries > 1 {
                 sleep(WAIT_PAUSE).await;
             }
@@ -99,7 +100,7 @@ impl End {
         let request = self
             .calling(arguments)
             .map_err(|error| own(&error.message))?;
-        // A host that was there a moment ago is waited for.
+        // A host that answered before is waited for.
         let wait = match self.has_answered.load(Ordering::Relaxed) {
             true => self.wait.max(COPY_WAIT),
             false => self.wait,
@@ -110,7 +111,7 @@ impl End {
         }
         let outcome = answered.result?;
         self.has_answered.store(true, Ordering::Relaxed);
-        // A part, and a short list, fit what is reserved for the whole copy.
+        // A part, and a short list, fit into the memory that is reserved for the whole copy.
         let account = self.request.account();
         let account = account.filter(|_| outcome.bytes() > COPY_BYTES / 3);
         let (result, _counted) = answer::read(outcome, account.as_ref())?;
@@ -123,7 +124,7 @@ impl End {
             .map_err(|err| own(&format!("its answer cannot be understood: {err}")))
     }
 
-    /// The step as a request: with what the caller says of itself, but that nobody can be asked anything.
+    /// Makes the request for a step: with the caller's own details, but without the ability to ask the caller.
     fn calling(&self, arguments: &Value) -> Result<Request, RpcError> {
         let whole: &RawValue = self.request.params()?;
         let whole = whole.to_owned();
@@ -141,7 +142,7 @@ impl End {
         self.request.clone().with_params(&params)
     }
 
-    /// The failure, in words that tell what is wrong with the host.
+    /// Returns the failure, with words that say what is wrong with the host.
     fn told(&self, failed: Failed) -> Failed {
         let is_unknown = failed.words.contains(&format!("`{}`", self.tool));
         match failed.began.is_none() && is_unknown {
@@ -157,7 +158,7 @@ impl End {
     }
 }
 
-/// A failure that the next try would have, too.
+/// Makes a failure that a repeated step would have, too.
 pub(super) fn own(words: &str) -> Failed {
     Failed {
         words: words.to_owned(),

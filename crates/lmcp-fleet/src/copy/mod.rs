@@ -1,13 +1,13 @@
 //! `remote_copy`: a file or folder from one host to others, through the hub and never whole in its memory.
 //!
-//! Each end is a tool of the host that is in no list (`copy_out`, `copy_in` of `lmcp-tools`): it obeys the roots of its server, is
-//! there where `read_file` and `write_file` are, and is done by a shell where there is no lmcp.
+//! Each end is a tool of the host that is in no list (`copy_out`, `copy_in` of `lmcp-tools`). The tool obeys the roots of
+//! its server, exists wherever `read_file` and `write_file` exist, and is done by a shell on a host without lmcp.
 //!
 //! | file | what lives there |
 //! |---|---|
-//! | `plan` | what a copy consists of, and where one that was cut off goes on. No I/O |
+//! | `plan` | the parts of a copy, and the place where an interrupted copy goes on. No I/O |
 //! | `end` | one end: a host, asked again when the way to it breaks |
-//! | `carry` | parts, on their way from one end to the other |
+//! | `carry` | carries parts from one end to the other |
 
 mod carry;
 mod end;
@@ -30,9 +30,11 @@ use tokio::time::Instant;
 
 use crate::{
     answer,
+    call::{allowed, audit_line, choices, number, own_argument},
+    failed::Failed,
     fan::{Teller, Work, spread},
-    fleet::{allowed, audit_line, choices, number, own_argument},
-    host::{Failed, Hear, Host},
+    host::{Hear, Host},
+    inner,
     limits::{COPY_BYTES, COPY_PARALLEL, MOST_PARALLEL, MOST_WAIT, SILENCE},
     path::Kind as Way,
     select::{Selected, select},
@@ -43,12 +45,12 @@ use crate::{
 use carry::{Carry, Copied, Fault, Progress};
 use end::{End, own};
 
-/// What rights and read-only hosts know the tool by: one that changes something.
+/// Returns the tool as rights and read-only hosts see it: a tool that changes something.
 pub(crate) fn tool() -> Tool {
     Tool::new(COPY.trim_start_matches(PREFIX), json!({}))
 }
 
-/// A call, read.
+/// A call, after its arguments were read.
 pub(crate) struct Plan {
     source: Arc<Host>,
     one: Option<Arc<Host>>,
@@ -114,11 +116,11 @@ impl Plan {
     }
 }
 
-/// The host of this name. Hosts of another hub are none: parts of files go over one hub, and not over two.
+/// Returns the host with this name. Hosts of another hub are refused: parts of files pass through one hub, and not through
+/// two.
 fn find(hosts: &[Arc<Host>], name: &str) -> Result<Arc<Host>, String> {
     let outer = name.split('/').next().unwrap_or(name);
-    let host = hosts.iter().find(|host| *host.name == *outer);
-    match host.ok_or_else(|| format!("there is no host `{name}`"))? {
+    match inner::named(hosts, outer).ok_or_else(|| format!("there is no host `{name}`"))? {
         host if host.config.hub => Err(format!(
             "`{name}` is a host of another hub, and `{COPY}` copies only between hosts of one hub: call `{COPY}` of the hub `{outer}`"
         )),
@@ -158,7 +160,7 @@ pub(crate) async fn run(plan: Plan, request: Request, say: Say) -> Result<Outcom
     Ok(summary(parts).into())
 }
 
-/// What came of a copy to one host.
+/// The result of a copy to one host.
 struct Done {
     path: Option<Way>,
     result: Result<CallToolResult, Failed>,
@@ -241,7 +243,7 @@ async fn carried(
     })
 }
 
-/// Memory for the parts on their way, once there is some.
+/// Waits for memory for the parts of the copy.
 async fn memory(request: &Request) -> Result<Option<Reservation>, Failed> {
     let Some(account) = request.account() else {
         return Ok(None);
@@ -252,7 +254,8 @@ async fn memory(request: &Request) -> Result<Option<Reservation>, Failed> {
         .map_err(|no_room| own(&RpcError::from(no_room).message))
 }
 
-/// A way that broke in the middle leaves no doubt: nothing has its name before it is whole.
+/// Says in the failure that the copy can go on. A broken way leaves no doubt, because no file has its name before it is
+/// complete.
 fn resumable(failed: Failed) -> Failed {
     match failed.began {
         Some(true) => Failed {

@@ -1,11 +1,11 @@
-//! What a copy consists of, and where one that was cut off goes on. No I/O.
+//! The parts of a copy, and the place where an interrupted copy goes on. No I/O.
 
 use std::collections::BTreeSet;
 
 use lmcp_tools::elsewhere::copy::{Entry, Kind, PART_BYTES};
 use ring::digest::{Context, SHA256};
 
-/// What is below a folder, sorted so that what is above comes first.
+/// The entries below a folder, sorted so that a folder comes before its entries.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Tree {
     pub(super) folders: Vec<Entry>,
@@ -15,10 +15,11 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// Sorts what a host says to be below a folder.
+    /// Sorts the entries that a host reports below a folder.
     ///
     /// # Errors
-    /// Something cannot be copied; or the host names what is not below the folder, which nobody may have written elsewhere.
+    /// An entry cannot be copied; or the host names a path that is not below the folder, which must not be written on
+    /// another host.
     pub(super) fn of(mut entries: Vec<Entry>) -> Result<Self, String> {
         entries.sort_by(|one, other| one.path.cmp(&other.path));
         let mut tree = Self::default();
@@ -57,11 +58,11 @@ impl Tree {
         Ok(tree)
     }
 
-    /// Stands for all that is in it, and another for anything else.
+    /// Returns a digest of all entries: any other content has another digest.
     pub(super) fn digest(&self) -> String {
         let all = self.folders.iter().chain(&self.files).chain(&self.links);
         let lines = all.map(|entry| {
-            // The time of a folder is another when something in it was only looked for.
+            // The time of a folder may change when something in the folder was only looked for.
             let stamp = match entry.kind {
                 Kind::Folder => "",
                 _ => known_by_all(&entry.stamp),
@@ -86,13 +87,14 @@ fn special(kind: Kind) -> &'static str {
     }
 }
 
-/// What both lmcp and a shell know of a stamp: all but the nanoseconds.
+/// Returns the part of a stamp that both lmcp and a shell know: everything except the nanoseconds.
 fn known_by_all(stamp: &str) -> &str {
     let end = stamp.match_indices('-').nth(2).map(|(at, _)| at);
     end.and_then(|end| stamp.get(..end)).unwrap_or(stamp)
 }
 
-/// What a copy that is not complete is called: the same for the same content of the same file, so that the next call finds it.
+/// Returns the name of a copy that is not complete: the same for the same content of the same file, so that the next call
+/// finds it.
 pub(super) fn key(host: &str, source: &Entry, content: &str) -> String {
     let stamp = known_by_all(content).to_owned();
     let all = hash([host.to_owned(), source.path.clone(), stamp].into_iter());
@@ -113,7 +115,7 @@ fn hash(texts: impl Iterator<Item = String>) -> String {
         .collect()
 }
 
-/// What the copy is called: as `to_path` says, or as the original.
+/// Returns the path of the copy: `to_path`, or the path of the original.
 ///
 /// # Errors
 /// The original has no name of its own.
@@ -142,18 +144,19 @@ pub(super) struct Part {
     pub(super) length: u64,
 }
 
-/// The part that begins there. `None`: the file ends before it.
+/// Returns the part that begins at this offset. `None`: the file ends before it.
 pub(super) fn part(offset: u64, size: u64) -> Option<Part> {
     let length = size.saturating_sub(offset).min(PART_BYTES);
     (length > 0).then_some(Part { offset, length })
 }
 
-/// Is the whole file one part?
+/// Returns whether the whole file is one part.
 pub(super) fn is_small(size: u64) -> bool {
     size <= PART_BYTES
 }
 
-/// Where to go on with a file of so many bytes, of which so many are there. More than it has are none of its bytes.
+/// Returns the offset at which to go on with a file, of which `kept` bytes are already there. If more bytes are there than
+/// the file has, they do not belong to the file.
 pub(super) fn resume_at(kept: u64, size: u64) -> u64 {
     match kept > size {
         true => 0,
@@ -204,7 +207,7 @@ mod tests {
             let words = Tree::of(entries).unwrap_err();
             assert!(words.contains("the host lists"), "{path}: {words}");
         }
-        // Nor write through a link that it lists itself.
+        // A path through a link that the host lists itself is refused, too.
         let through = vec![entry("l", LINK), entry("l/x", FILE)];
         assert!(Tree::of(through).is_err());
         let twice = vec![entry("l", LINK), entry("l", FOLDER), entry("l/x", FILE)];

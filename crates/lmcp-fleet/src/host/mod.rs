@@ -1,7 +1,7 @@
-//! One host: which way to it is open, whether it is up, and one call there.
+//! One host: knows which way to it is open and whether it is up, and makes calls there.
 //!
-//! A call goes on the first way that is open, or that nobody has tried yet. A way that failed is tried again by the task beside
-//! the host (`probe`) and by callers that wait for it, and by nobody else: so a call to a host that is down fails at once.
+//! A call uses the first way that is open, or that nobody has tried yet. Only the task beside the host (`probe`) and callers
+//! that wait for the host try a failed way again, so any other call to a host that is down fails at once.
 
 mod standing;
 #[cfg(test)]
@@ -24,6 +24,7 @@ use tokio::{
 
 use crate::{
     config::{HostConfig, Times},
+    failed::Failed,
     hubs,
     join::Seat,
     limits::{HANG_UP, OPENING, PING, QUIET, REFUSAL_BYTES, WAIT_PAUSE},
@@ -39,34 +40,34 @@ pub(crate) struct Host {
     times: Times,
     ways: Vec<Way>,
     state: Mutex<State>,
-    /// Held by whoever opens a way: others wait for how that ends.
+    /// Held while a way is opened: other callers wait for the result.
     opening: tokio::sync::Mutex<()>,
-    /// A way was lost: the task beside the host looks when to try it again.
+    /// A way was lost: the task beside the host decides when to try it again.
     pub(crate) woken: Notify,
-    /// The place that the host takes itself, if it joins.
+    /// The place that the host takes when it joins, if it is a host that joins.
     pub(crate) seat: Option<Arc<Seat>>,
-    /// The hub that it is behind, and what it is called there.
+    /// The hub that the host is behind, and its name there.
     within: Option<(Arc<Self>, String)>,
-    /// The fleet that it is in, as other hubs are told.
+    /// The id of the fleet, which other hubs are told.
     fleet: Arc<str>,
 }
 
 struct State {
-    /// As many as there are ways.
+    /// One road for each way.
     roads: Vec<Road>,
     standing: HostState,
     since: Instant,
     looked: Option<Instant>,
-    /// Something has happened since that a look tells more of.
+    /// Something has happened since the last check, so the next check comes early.
     has_news: bool,
 }
 
-/// What is known of a way.
+/// The state of a way.
 struct Road {
     /// The service, while the way is open.
     live: Option<Arc<dyn Service>>,
     failure: Option<Failure>,
-    /// Calls that go on there.
+    /// The number of calls that run on this way.
     calls: Arc<AtomicUsize>,
     /// Places for calls. Each caller has a share of them.
     places: Budget,
@@ -85,18 +86,9 @@ impl Road {
 
 struct Failure {
     why: String,
-    /// In a row.
+    /// Failures in a row.
     count: usize,
     until: Instant,
-}
-
-/// Why a host gave no answer.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Failed {
-    pub(crate) words: String,
-    /// May the call have begun there? `None`: the host refused it in its own words.
-    pub(crate) began: Option<bool>,
-    pub(crate) is_retriable: bool,
 }
 
 /// What came of a call, and on which way.
@@ -106,9 +98,9 @@ pub(crate) struct Answered {
     pub(crate) result: Result<Outcome, Failed>,
 }
 
-/// Who is told what a host says on the way to its answer.
+/// Receives the messages of a host before its answer.
 pub(crate) trait Hear: Sync {
-    /// Tells it, once there is room for it.
+    /// Passes on a message, when there is room for it.
     fn hear(&self, reply: Reply) -> impl Future<Output = ()> + Send;
 }
 
@@ -118,14 +110,14 @@ impl Hear for Say {
     }
 }
 
-/// Which ways may be opened.
+/// Says which ways may be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Try {
-    /// Those that nobody has tried.
+    /// Ways that nobody has tried.
     Untried,
-    /// Those as well that failed and whose pause is over.
+    /// Also ways that failed and whose pause is over.
     Due,
-    /// All.
+    /// All ways.
     All,
 }
 
@@ -138,7 +130,7 @@ struct Open {
     _busy: Busy,
 }
 
-/// Counts a call for as long as it goes on.
+/// Counts a call while it runs.
 struct Busy(Arc<AtomicUsize>);
 
 impl Drop for Busy {
@@ -158,7 +150,7 @@ impl Host {
         }
     }
 
-    /// The same, over ways that are made elsewhere.
+    /// Does the same, with ways that are made elsewhere.
     pub(crate) fn over(name: &str, config: HostConfig, times: Times, ways: Vec<Way>) -> Self {
         let roads = ways.iter().map(Road::new).collect();
         Self {
@@ -184,7 +176,7 @@ impl Host {
         }
     }
 
-    /// Hosts of a hub, under a name of ours and by what the hub is told.
+    /// Returns a host that stands for hosts of a hub: our name for them, and the name that the hub is told.
     pub(crate) fn within(hub: &Arc<Self>, name: &str, inner: &str) -> Self {
         Self {
             within: Some((Arc::clone(hub), inner.to_owned())),
@@ -193,13 +185,13 @@ impl Host {
         }
     }
 
-    /// What stands for the host on the way that is open.
+    /// Returns the service of the host on the way that is open.
     pub(crate) fn service(&self) -> Option<Arc<dyn Service>> {
         let state = self.lock();
         state.roads.iter().find_map(|road| road.live.clone())
     }
 
-    /// The host has joined on another connection than before.
+    /// Notes that the host has joined on a new connection.
     pub(crate) fn joined(&self) {
         let is_it = |way: &Way| way.kind == Kind::Join;
         let before = self.ways.iter().position(is_it).and_then(|place| {
@@ -211,13 +203,13 @@ impl Host {
         drop(before);
     }
 
-    /// Has the task beside the host look at it now.
+    /// Makes the task beside the host check it now.
     pub(crate) fn look_soon(&self) {
         self.lock().has_news = true;
         self.woken.notify_one();
     }
 
-    /// Has the host answer a request. A host that is down is waited for this long.
+    /// Has the host answer a request. If the host is down, waits for it at most `wait`.
     ///
     /// # Cancellation
     /// Dropping the future cancels the call there.
@@ -256,7 +248,7 @@ impl Host {
             let is_unbegun = matches!(&result, Err(failed) if failed.began == Some(false));
             from = from.max(open.place + 1);
             if is_unbegun && from < self.ways.len() {
-                // The host has not seen the call: another way may lead there.
+                // The host has not seen the call, so another way can be used.
                 let next = self.open_from(from, Try::Untried).await;
                 if next.is_ok() {
                     opened = next;
@@ -270,8 +262,8 @@ impl Host {
         }
     }
 
-    /// A place among the calls that go on there. A caller that has its share of them waits until a call of its own has ended,
-    /// and others find room meanwhile.
+    /// Returns a place among the calls on this way. A caller that has used its share waits until a call of its own has
+    /// ended, and other callers still find room.
     async fn place_for(&self, request: &Request, open: &Open) -> Result<Reservation, Failed> {
         let caller = open.places.account(&request.caller().payer());
         let place = caller.reserve(1, self.config.timeout).await;
@@ -307,7 +299,7 @@ impl Host {
         answered
     }
 
-    /// A way to the host, for which it is waited as long as this.
+    /// Returns an open way to the host, and waits for it at most `wait`.
     async fn open_within(&self, wait: Duration) -> Result<Open, Failed> {
         let until = Instant::now() + wait;
         let mut opened = self.open_from(0, Try::Untried).await;
@@ -324,7 +316,7 @@ impl Host {
         opened
     }
 
-    /// The first open way from this one on, or one that can be opened.
+    /// Returns the first open way from this one on, or opens one.
     async fn open_from(&self, from: usize, tries: Try) -> Result<Open, Failed> {
         for place in from..self.ways.len() {
             if let Some(open) = self.open_now(place) {
@@ -334,7 +326,7 @@ impl Host {
                 continue;
             }
             let _one = self.opening.lock().await;
-            // Somebody else may have tried meanwhile.
+            // Another caller may have tried meanwhile.
             if self.open_now(place).is_none() && self.may_try(place, tries) {
                 self.try_way(place).await;
             }
@@ -372,7 +364,7 @@ impl Host {
         }
     }
 
-    /// Opens a way, within its time. Its first answer proves that it leads somewhere.
+    /// Opens a way, within its time. The first answer proves that the way leads to the host.
     async fn try_way(&self, place: usize) {
         let made = (self.ways[place].make)();
         let tried = match made {
@@ -397,7 +389,7 @@ impl Host {
         }
     }
 
-    /// Sends the call, and stays with it: a host that is silent is asked whether it is there at all.
+    /// Sends the call, and waits for its end: if the host is silent, it is asked whether it is still there.
     async fn converse(
         &self,
         open: &Open,
@@ -433,7 +425,7 @@ impl Host {
             heard = Instant::now();
             match reply {
                 Some(Reply::Done(result)) => return result,
-                // Nothing else is heard from a host: it could be about something of another, or ask for secrets.
+                // Other messages of a host are dropped: they could be about another host, or ask for secrets.
                 Some(reply @ (Reply::Progress(_) | Reply::Pause(_))) => listener.hear(reply).await,
                 Some(Reply::Log(mut message)) => {
                     message.logger = Some(self.logger(message.logger.as_deref()));
@@ -445,7 +437,7 @@ impl Host {
         }
     }
 
-    /// Who speaks in a log message of this host: the host, or for a hub what the hub says behind its name.
+    /// Returns the name for a log message of this host. For a hub, the name in the message of the hub is added.
     fn logger(&self, said: Option<&str>) -> String {
         match said.filter(|_| self.config.hub) {
             Some(inner) => format!("{}/{}", self.name, one_line(inner)),
@@ -453,7 +445,7 @@ impl Host {
         }
     }
 
-    /// What an error says of the call, and of the way.
+    /// Reads from an error what happened to the call and to the way.
     fn heard_of(&self, open: &Open, error: &RpcError) -> Failed {
         let data = error.data.clone().unwrap_or_default();
         if data["fault"] == "transport" {
@@ -467,14 +459,14 @@ impl Host {
         }
     }
 
-    /// Looks whether the host is there: asks on ways that are open, and tries those that may be.
+    /// Checks whether the host is up: asks on ways that are open, and tries those that may be tried.
     pub(crate) async fn look(&self, tries: Try) {
         let mut is_reached = false;
         self.lock().has_news = false;
         for place in 0..self.ways.len() {
             let live = self.lock().roads[place].live.clone();
             match live {
-                // A better way is there again, so this one is not needed.
+                // A better way is open again, so this one is not needed.
                 Some(service) if is_reached => self.retire(place, service).await,
                 Some(service) => match timeout(PING, service.ping()).await {
                     Ok(Ok(())) => is_reached = true,
@@ -495,7 +487,7 @@ impl Host {
         self.lock().looked = Some(Instant::now());
     }
 
-    /// Closes a way that no call is on.
+    /// Closes a way that no call uses.
     async fn retire(&self, place: usize, service: Arc<dyn Service>) {
         {
             let mut state = self.lock();
@@ -525,7 +517,7 @@ impl Host {
     }
 }
 
-/// The next reply; `None` if something else comes first.
+/// Returns the next reply; `None` if `other` ends first.
 async fn next_within(
     replies: &mut Replies,
     other: impl Future<Output = ()>,
@@ -539,7 +531,7 @@ async fn next_within(
 
 const SILENT: &str = "it does not answer any more";
 
-/// Nobody knows how far it got.
+/// Makes the error for a call that may have begun: nobody knows how far it got.
 fn began(words: String) -> RpcError {
     RpcError::internal(words).with_data(serde_json::json!({ "retriable": false, "began": true }))
 }

@@ -1,4 +1,4 @@
-//! How it stands with a host: what is known of its ways, whether it is up, and when to look again.
+//! The standing of a host: the state of its ways, whether it is up, and when to check again.
 
 use std::{
     hash::{BuildHasher as _, Hasher as _, RandomState},
@@ -17,14 +17,14 @@ use crate::{
 };
 
 impl Host {
-    /// In how long it is to be looked at again.
+    /// Returns the time until the next check.
     pub(crate) fn next_look(&self) -> Duration {
         let state = self.lock();
         let Some(looked) = state.looked.filter(|_| !state.has_news) else {
             return Duration::ZERO;
         };
         let now = Instant::now();
-        // A way that is worse than one that is open is not tried.
+        // A way is not tried while a better one is open.
         let open = state.roads.iter().position(|road| road.live.is_some());
         let better = state.roads.iter().take(open.unwrap_or(usize::MAX));
         let due = better.filter_map(|road| Some(road.failure.as_ref()?.until));
@@ -87,7 +87,8 @@ impl Host {
         self.stand(&mut state);
     }
 
-    /// The way leads nowhere, or not any more. What is heard of a service that another stands for by now says nothing of that.
+    /// Notes that a way is lost, or could not be opened. An error of a service that was already replaced says nothing about
+    /// the way now.
     pub(super) fn lost(&self, place: usize, service: Option<&Arc<dyn Service>>, why: &str) {
         let mut state = self.lock();
         let road = &mut state.roads[place];
@@ -101,7 +102,7 @@ impl Host {
         }
         let now = Instant::now();
         let (count, until) = match (&road.live, &road.failure) {
-            // Whoever could not wait for the time to try again does not put it off either.
+            // A caller that tried before the pause was over does not make the pause longer.
             (None, Some(failure)) if failure.until > now => (failure.count, failure.until),
             (None, Some(failure)) => {
                 let count = failure.count + 1;
@@ -120,7 +121,7 @@ impl Host {
         self.woken.notify_one();
     }
 
-    /// Says in the log when a host comes and goes.
+    /// Writes into the log when a host comes up or goes down.
     fn stand(&self, state: &mut State) {
         let is_up = state.roads.iter().any(|road| road.live.is_some());
         let is_tried = state.roads.iter().all(|road| road.failure.is_some());
@@ -142,8 +143,8 @@ impl Host {
     }
 }
 
-/// How long a way is left alone after so many failures in a row: shortly at first, then twice as long each time. Never quite the
-/// same, so that hosts that went together are not tried together.
+/// Returns how long a way is left alone after so many failures in a row: a short time at first, then twice as long each
+/// time. The time has a random part, so that hosts that were lost together are not tried together.
 fn pause(count: usize, times: Times) -> Duration {
     let pause = match count {
         0 => SOON.min(times.down_min),

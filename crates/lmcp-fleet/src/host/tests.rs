@@ -13,16 +13,16 @@ use tokio::sync::Semaphore;
 use super::*;
 use crate::probe;
 
-/// A server elsewhere, as a test has it.
+/// A server elsewhere, controlled by a test.
 #[derive(Default)]
 struct Far {
-    /// It cannot be reached.
+    /// The server cannot be reached.
     is_gone: AtomicBool,
-    /// It takes everything and answers nothing.
+    /// The server takes all requests and answers none.
     is_stuck: AtomicBool,
-    /// It is there, and calls take for ever.
+    /// The server answers, but calls take for ever.
     is_slow: AtomicBool,
-    /// Calls that it got.
+    /// The calls that the server got.
     calls: AtomicUsize,
 }
 
@@ -38,7 +38,7 @@ impl Far {
     }
 }
 
-/// The way to it.
+/// The way to the server.
 struct Road(Arc<Far>);
 
 impl Service for Road {
@@ -66,7 +66,7 @@ impl Service for Road {
     }
 }
 
-/// A host with a way by HTTP and one by ssh.
+/// Returns a host with a way by HTTP and one by ssh.
 fn host() -> (Arc<Host>, [Arc<Far>; 2]) {
     let far = [Arc::<Far>::default(), Arc::default()];
     let ways = [Kind::Http, Kind::Ssh]
@@ -99,14 +99,14 @@ fn request_of(caller: Caller) -> Request {
     admit(&message, id, &method, params, caller, None).unwrap()
 }
 
-/// Nobody listens.
+/// Drops all messages.
 struct Deaf;
 
 impl Hear for Deaf {
     async fn hear(&self, _: Reply) {}
 }
 
-/// A host that logs in the name of another.
+/// A host that logs under the name of another.
 struct Liar;
 
 impl Service for Liar {
@@ -120,7 +120,7 @@ impl Service for Liar {
     }
 }
 
-/// Keeps who logs.
+/// Keeps the names in log messages.
 #[derive(Default)]
 struct Loggers(Mutex<Vec<Option<String>>>);
 
@@ -168,7 +168,7 @@ async fn a_call_takes_the_next_way_only_if_it_has_not_begun() {
     http.set(true, false);
     let (path, result) = call(&host, Duration::ZERO).await;
     assert_eq!((path, result), (Some(Kind::Ssh), Ok("done".to_owned())));
-    // The way that is open now takes the call, and says nothing more: nobody else gets it.
+    // The open way takes the call and does not answer: the call is not sent on another way.
     ssh.set(false, true);
     let (path, result) = call(&host, Duration::ZERO).await;
     assert_eq!(
@@ -248,7 +248,7 @@ async fn a_host_is_looked_at_often_while_it_is_up_and_ever_more_seldom_while_it_
         .as_ref()
         .map(|failure| failure.count);
     let count = seconds.unwrap_or_default();
-    // Five short ones, and then about every 15 minutes.
+    // Five short pauses, and then about one try every 15 minutes.
     assert!((15..30).contains(&count), "{count}");
     http.set(false, false);
     sleep(Duration::from_secs(1100)).await;
@@ -268,12 +268,12 @@ async fn one_caller_takes_its_share_of_the_calls_to_a_host_and_no_more() {
     }
     let taken = http.calls.load(Ordering::Acquire);
     assert!(taken < Kind::Http.most_calls(), "{taken}");
-    // The calls of somebody else do not wait for them.
+    // The calls of another caller do not wait for them.
     http.is_slow.store(false, Ordering::Release);
     let answered = host.call(of("bob"), Duration::ZERO, &Deaf);
     let answered = timeout(Duration::from_secs(1), answered).await;
     assert!(answered.expect("it does not wait").result.is_ok());
-    // When calls have ended, those that waited go on.
+    // When calls have ended, the calls that waited run.
     slow.drain(..taken);
     for call in slow {
         assert!(call.await.result.is_ok());

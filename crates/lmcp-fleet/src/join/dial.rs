@@ -1,4 +1,4 @@
-//! The host's side: connects to the hub, serves it on that connection, and connects again when that is lost.
+//! The host's side: connects to the hub, serves the hub on that connection, and connects again when the connection is lost.
 
 use std::{
     fmt,
@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep};
 use super::{NAME, PATH, PROTOCOL, pulse::Pulse};
 use crate::limits::{JOIN_LASTING, JOIN_PAUSE, JOIN_WAIT, LONGEST_JOIN_PAUSE};
 
-/// Which hub a server joins, and whom to tell how that goes.
+/// The hub that a server joins, and a function that reports how that goes.
 pub struct Joining {
     settings: MakeSettings,
     tell: Box<dyn Fn(&str) + Send + Sync>,
@@ -27,10 +27,10 @@ pub struct Joining {
 type MakeSettings = Box<dyn Fn() -> Result<Settings, String> + Send + Sync>;
 
 impl Joining {
-    /// The settings are asked for at every try: the token may be another by then. A URL without a path gets [`PATH`].
+    /// The settings are read again at every try, because the token may have changed. A URL without a path gets [`PATH`].
     ///
     /// # Errors
-    /// They are of no use now: the URL is none, or the token would travel unprotected.
+    /// The settings cannot be used: the URL is not valid, or the token would be sent without protection.
     pub fn new(
         settings: impl Fn() -> Result<Settings, String> + Send + Sync + 'static,
         tell: impl Fn(&str) + Send + Sync + 'static,
@@ -60,8 +60,8 @@ impl fmt::Debug for Joining {
     }
 }
 
-/// Keeps one connection to the hub open, over which the hub calls this server. A hub that is away is waited for. Ends when the
-/// other future does.
+/// Keeps one connection to the hub open, over which the hub calls this server. If the hub is away, tries again. Ends when
+/// `stop` ends.
 pub async fn join(joining: &Joining, server: &Endpoint, stop: impl Future<Output = ()>) {
     let mut stop = pin!(stop);
     let (mut failures, mut said) = (0, String::new());
@@ -84,7 +84,7 @@ pub async fn join(joining: &Joining, server: &Endpoint, stop: impl Future<Output
                     failures = 0;
                 }
             }
-            // The same again and again is said once.
+            // The same message is written only once.
             Err(why) if why == said => {}
             Err(why) => {
                 (joining.tell)(&format!("cannot join: {why}; trying again"));
@@ -99,14 +99,14 @@ pub async fn join(joining: &Joining, server: &Endpoint, stop: impl Future<Output
     }
 }
 
-/// How a connection came to its end.
+/// The reason why a connection ended.
 #[derive(PartialEq)]
 enum Ended {
     Lost,
     Stopped,
 }
 
-/// Connects. Gives the hub and the name that the hub has for this host, in words.
+/// Connects. Returns the stream, and a text with the hub and the name that the hub has for this host.
 async fn connect(joining: &Joining) -> Result<(String, Stream), String> {
     let hub = joining.hub()?;
     let agreed = hub.upgrade(PROTOCOL).await;
@@ -119,7 +119,7 @@ async fn connect(joining: &Joining) -> Result<(String, Stream), String> {
     Ok((format!("{}{name}", Route::Url(hub)), stream))
 }
 
-/// Serves the hub until the connection is lost, or until somebody stops this.
+/// Serves the hub until the connection is lost, or until `stop` ends.
 async fn serve(
     server: &Endpoint,
     stream: Stream,
@@ -132,7 +132,7 @@ async fn serve(
     tokio::select! {
         _ = serving.as_mut() => Ended::Lost,
         () = stop => {
-            // Answers that are nearly there still go out.
+            // Answers that are almost ready are still sent.
             let _ = cut.send("this server stops");
             let _ = serving.await;
             Ended::Stopped
@@ -140,8 +140,8 @@ async fn serve(
     }
 }
 
-/// How long to rest after so many failures in a row: between half of it and all of it, so that hosts that lost a hub together
-/// do not come back together.
+/// Returns the pause after so many failures in a row: between half of it and all of it, so that hosts that lost a hub
+/// together do not come back together.
 fn pause(failures: u32) -> Duration {
     let whole = JOIN_PAUSE * 2_u32.saturating_pow(failures.min(16));
     let random = RandomState::new().build_hasher().finish() % 512;

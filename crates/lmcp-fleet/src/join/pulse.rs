@@ -1,5 +1,5 @@
-//! A connection with a pulse: each side writes an empty line now and then, between two messages, and a side that hears nothing
-//! for long takes the connection for lost. Whoever reads messages passes over empty lines.
+//! A connection with a pulse: each side writes an empty line now and then, between two messages, and a side that hears
+//! nothing for long treats the connection as lost. Readers of messages skip empty lines.
 
 use std::{
     io,
@@ -15,24 +15,24 @@ use tokio::{
 
 use crate::limits::{BEAT, MISSED_BEATS};
 
-/// Ends a connection in words. Dropping it ends nothing.
+/// Ends a connection, and says why. Dropping the sender does not end the connection.
 pub(crate) type Cut = oneshot::Sender<&'static str>;
 
-/// See above. Somebody has to read all the time, because reading is what keeps the pulse.
+/// A connection with a pulse. The owner must read all the time, because reading keeps the pulse.
 pub(crate) struct Pulse<S, E = ()> {
     stream: S,
-    /// When the next empty line is due.
+    /// The time of the next empty line.
     beat: Pin<Box<Sleep>>,
-    /// When to look whether anything was heard.
+    /// The time of the next check whether anything was received.
     silence: Pin<Box<Sleep>>,
     heard: Instant,
-    /// `None` once nobody can end it any more.
+    /// `None` when nobody can end the connection any more.
     cut: Option<oneshot::Receiver<&'static str>>,
     /// The last byte that was written ends a line.
     is_between: bool,
-    /// Whoever writes waits for room.
+    /// The writer waits for room.
     is_full: bool,
-    /// Dropped with the connection.
+    /// Dropped together with the connection.
     _end: E,
 }
 
@@ -53,7 +53,7 @@ impl<S, E> Pulse<S, E> {
         (pulse, cut)
     }
 
-    /// Has somebody ended it?
+    /// Returns why the connection was ended, if it was.
     fn poll_cut(&mut self, cx: &mut Context<'_>) -> Option<&'static str> {
         let ending = self.cut.as_mut()?;
         let Poll::Ready(ended) = Pin::new(ending).poll(cx) else {
@@ -63,7 +63,7 @@ impl<S, E> Pulse<S, E> {
         ended.ok()
     }
 
-    /// Has nothing been heard for too long?
+    /// Ready when nothing has been received for too long.
     fn poll_silence(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             ready!(self.silence.as_mut().poll(cx));
@@ -77,12 +77,12 @@ impl<S, E> Pulse<S, E> {
 }
 
 impl<S: AsyncWrite + Unpin, E> Pulse<S, E> {
-    /// Writes an empty line when it is due. While something else waits to be written, that tells the other side as much.
+    /// Writes an empty line when it is due. If other bytes wait to be written, they serve as the pulse.
     fn keep_beating(&mut self, cx: &mut Context<'_>) {
         while self.beat.as_mut().poll(cx).is_ready() {
             self.beat.as_mut().reset(Instant::now() + BEAT);
             if self.is_between && !self.is_full {
-                // A connection that takes no byte now is silent, and the other side notices.
+                // If the connection takes no byte now, the other side receives nothing and notices that.
                 let _ = Pin::new(&mut self.stream).poll_write(cx, b"\n");
                 let _ = Pin::new(&mut self.stream).poll_flush(cx);
             }

@@ -1,4 +1,5 @@
-//! The place of one name at the hub: the host that has its token takes it, and has it until its connection is lost.
+//! The place of one name at the hub: the host that shows the token of the name takes the place, and keeps it until its
+//! connection is lost.
 
 use std::{
     fmt,
@@ -26,22 +27,22 @@ use crate::{
     path::upstream,
 };
 
-/// See above.
+/// The place of one name.
 #[derive(Default)]
 pub(crate) struct Seat {
-    /// Held from the decision about a newcomer until its connection is there: two cannot both be let in.
+    /// Held from the decision about a new host until its connection is taken, so that two hosts cannot both be admitted.
     deciding: Arc<tokio::sync::Mutex<()>>,
     taken: Mutex<Option<Taken>>,
 }
 
-/// Who has the place.
+/// The host that has the place.
 struct Taken {
     service: Arc<dyn Service>,
     cut: Cut,
 }
 
 impl Seat {
-    /// The host that has joined, or had when it was last heard of.
+    /// Returns the service of the host that has joined. Its connection may be lost by now.
     pub(crate) fn service(&self) -> Result<Arc<dyn Service>, String> {
         match &*self.taken() {
             Some(taken) => Ok(Arc::clone(&taken.service)),
@@ -53,14 +54,14 @@ impl Seat {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Is somebody there who answers? If so, it is told of the newcomer.
+    /// Returns whether the host in the place answers. If so, tells it about the new host.
     async fn is_held(&self) -> bool {
         let Ok(present) = self.service() else {
             return false;
         };
         let is_there = match timeout(PRESENT, present.ping()).await {
             Ok(Ok(())) => true,
-            // It is there and busy, if it says so itself.
+            // An error that the host itself sends proves that the host is there, but busy.
             Ok(Err(error)) => error.data.unwrap_or_default()["fault"] != "transport",
             Err(_) => false,
         };
@@ -71,11 +72,11 @@ impl Seat {
     }
 }
 
-/// Why a host may not join.
+/// The reason why a host may not join.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// No host of this name joins.
+    /// No host joins under this name.
     Unknown,
     /// Another host has joined under this name, and answers.
     Taken,
@@ -93,7 +94,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// The leave to join, for one connection.
+/// The permission to join, for one connection.
 pub struct Admission {
     host: Arc<Host>,
     seat: Arc<Seat>,
@@ -101,11 +102,11 @@ pub struct Admission {
 }
 
 impl Fleet {
-    /// Asks whether a host may join under a name that it has shown the token of. A host that has joined before and does not
-    /// answer any more is no obstacle.
+    /// Decides whether a host may join under a name, after it has shown the token of the name. A host that joined before and
+    /// does not answer any more loses the place.
     ///
     /// # Errors
-    /// It may not.
+    /// The host may not join.
     pub async fn admit(&self, name: &str) -> Result<Admission, Refusal> {
         let host = self.host(name).filter(|host| !host.config.disabled);
         let host = host.ok_or(Refusal::Unknown)?;
@@ -127,7 +128,7 @@ impl Fleet {
 }
 
 impl Admission {
-    /// Has the hub call the host over this connection from now on. What was there before is ended.
+    /// Makes the hub call the host over this connection from now on. An earlier connection is ended.
     pub fn take(self, stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) {
         let name = &self.host.name;
         let farewell = Farewell(Arc::downgrade(&self.host));
@@ -153,7 +154,7 @@ impl fmt::Debug for Admission {
     }
 }
 
-/// Has the host looked at when its connection is dropped, so that nobody learns of the end by a call.
+/// Makes the hub check the host when the connection is dropped, so that no caller has to find out.
 struct Farewell(Weak<Host>);
 
 impl Drop for Farewell {

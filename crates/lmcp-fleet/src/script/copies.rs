@@ -1,4 +1,4 @@
-//! Files of a host, copied into a folder that stands for its `/`, for one call. The folder goes with the call.
+//! Files of a host, copied into a folder that stands for its `/`, for one call. The folder is removed with the call.
 
 use std::{
     collections::HashMap,
@@ -28,11 +28,11 @@ use crate::limits::TOLD;
 pub(super) struct Copies {
     folder: Folder,
     pub(super) mirror: Mirror,
-    /// Where a copy is, and of what: two paths must not lead to one copy.
+    /// The place of each copy, with the path that it is a copy of: two paths must not share one copy.
     taken: HashMap<PathBuf, PathBuf>,
 }
 
-/// A folder for one user alone, which is removed with this.
+/// A folder for this user alone, which is removed when this is dropped.
 #[derive(Debug)]
 pub(super) struct Folder(PathBuf);
 
@@ -51,12 +51,12 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // Nothing can be done about one that stays; it is this user's alone.
+        // If the folder stays, nothing can be done about it; only this user can read it.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
-/// What stands at a path of a host.
+/// The entry at a path of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     File {
@@ -66,36 +66,36 @@ pub(super) enum Found {
         writable: bool,
     },
     Folder,
-    /// A FIFO, a socket: something that can be copied as what it is.
+    /// A FIFO or a socket, which is copied as an entry of that type.
     Other(FileType),
     Device,
-    /// Nothing, but this above it.
+    /// No entry. The value says what is above.
     Nothing(Above),
 }
 
-/// What is above something that is not there.
+/// The nearest entry above a path that does not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Above {
     Folder(PathBuf),
-    /// No folder, so nothing can be below it.
+    /// Not a folder, so nothing can be below it.
     Other(PathBuf),
-    /// A folder that may not be looked into.
+    /// A folder that may not be searched.
     Closed,
     /// A link that leads nowhere.
     Link,
 }
 
-/// What was brought of one path.
+/// The data that a script brought of one path.
 #[derive(Debug)]
 pub(super) struct Brought<'a> {
     pub(super) found: Found,
     /// The beginning of the file, or all of it.
     pub(super) data: &'a [u8],
-    /// A part from further on.
+    /// A part of the file from an offset on.
     pub(super) piece: &'a [u8],
 }
 
-/// What a script brought, path by path.
+/// Reads the data that a script brought, path by path.
 pub(super) fn brought(answer: &Answer) -> Vec<Brought<'_>> {
     let mut all: Vec<Brought<'_>> = Vec::new();
     for part in answer.parts() {
@@ -155,7 +155,8 @@ impl Copies {
         })
     }
 
-    /// What these paths of a call are called on the host, as far as they are paths: what is wrong with others the tool says.
+    /// Returns the paths on the host for the paths of a call. Values that are not valid paths are skipped: the tool itself
+    /// reports them.
     pub(super) async fn paths_there<'p>(
         &self,
         paths: impl IntoIterator<Item = &'p str>,
@@ -172,13 +173,13 @@ impl Copies {
         there
     }
 
-    /// Where the copy of a path is. The path is that of the host.
+    /// Returns the place of the copy of a path. The path is that of the host.
     pub(super) fn place(&self, there: &Path) -> PathBuf {
         let mut place = self.folder.path().to_owned();
         for step in there.components() {
             match step {
                 Component::Normal(name) => place.push(name),
-                // No higher than the folder itself.
+                // The place never leaves the folder.
                 Component::ParentDir if place != self.folder.path() => drop(place.pop()),
                 Component::ParentDir
                 | Component::CurDir
@@ -189,10 +190,10 @@ impl Copies {
         place
     }
 
-    /// Puts what was found at a path into its place. `content` is all of a file, as far as the tool will look.
+    /// Puts the entry of a path into its place.
     ///
     /// # Errors
-    /// It cannot be copied, in the words that a tool would have for it there.
+    /// The entry cannot be copied, in the words that a tool on the host would use.
     pub(super) fn put(
         &mut self,
         there: &Path,
@@ -242,7 +243,7 @@ impl Copies {
             .map_err(|err| ToolError::new(format!("no copy of `{shown}` can be made")).source(err))
     }
 
-    /// A file of which only some bytes are at hand: those at its beginning, and those from an offset on.
+    /// Writes a file of which only some bytes are known: the bytes at its beginning, and the bytes from an offset on.
     pub(super) fn put_piece(
         &self,
         there: &Path,
@@ -265,7 +266,7 @@ impl Copies {
                 ("rules", Some(path)) => {
                     let place = self.place(&path);
                     self.way_to(&path, &place)?;
-                    // One that is listed has its size and time, which stay.
+                    // A listed file already has its size and time, and keeps them.
                     let before = fs::metadata(&place).and_then(|found| found.modified());
                     let mut file = File::options()
                         .write(true)
@@ -284,18 +285,18 @@ impl Copies {
         Ok(())
     }
 
-    /// What the copy holds now, if it is a file.
+    /// Returns the content of the copy, if it is a file.
     pub(super) fn content(&self, there: &Path) -> Option<Vec<u8>> {
         fs::read(self.place(there)).ok()
     }
 
-    /// How many bytes that are.
+    /// Returns the length of the copy in bytes.
     pub(super) fn length(&self, there: &Path) -> usize {
         let length = fs::metadata(self.place(there)).map_or(0, |found| found.len());
         usize::try_from(length).unwrap_or(usize::MAX)
     }
 
-    /// Makes the folders above a copy, those among them that `..` leads back from.
+    /// Makes the folders above a copy, also those that a `..` in the path leaves again.
     fn way_to(&self, there: &Path, place: &Path) -> io::Result<()> {
         let mut at = PathBuf::from("/");
         for step in there.parent().into_iter().flat_map(Path::components) {
@@ -309,7 +310,7 @@ impl Copies {
     }
 }
 
-/// When something was last changed.
+/// Returns the time of the last change.
 pub(super) fn times(seconds: u64) -> FileTimes {
     FileTimes::new().set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds))
 }

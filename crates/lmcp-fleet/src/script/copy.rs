@@ -1,7 +1,7 @@
 //! `copy_out` and `copy_in`: a file or folder of the host on its way to another host, or from one.
 //!
-//! Bytes pass through here a part at a time. Each call says what it does to which part, so one whose answer was lost can be
-//! made again: the errors of a lost connection say so, where other tools of this module cannot.
+//! Bytes pass through here a part at a time. Each call names the part that it changes, so a call whose answer was lost can
+//! be repeated. The errors of a lost connection say so; those of other tools of this module cannot.
 
 use std::{collections::HashMap, fmt::Display, path::PathBuf, sync::Arc};
 
@@ -55,7 +55,7 @@ pub(super) async fn copy_in(far: Arc<Far>, args: copy_in::Args, cx: Cx) -> ToolR
         (copy_in::What::Link, _) => {
             let target = args.target.as_deref().unwrap_or_default();
             let words = [target, expected(&args)];
-            // Nothing takes its name between the look at a name and the link there.
+            // No other call of this hub takes the name between the check of the name and the link.
             let _alone = far.saving.lock().await;
             end.change("far_copy_link", &words).await
         }
@@ -73,7 +73,7 @@ pub(super) async fn copy_in(far: Arc<Far>, args: copy_in::Args, cx: Cx) -> ToolR
 struct End<'a> {
     lease: Lease<'a>,
     path: String,
-    /// The folder that the copy becomes, if this is something in it: below it no link is followed.
+    /// The folder of the whole copy, if this path is something in it: below that folder no link is followed.
     top: Option<String>,
 }
 
@@ -82,7 +82,7 @@ impl<'a> End<'a> {
         let lease = far.pool.lease(cx).await;
         let lease = lease.map_err(|err| broken(&err, Sent::No))?;
         lease.facts().expect_stat()?;
-        // Every call but the first names what an earlier one has told.
+        // Every call except the first uses a path that an earlier call has returned.
         let path = match path.starts_with('/') && !path.contains('\0') {
             true => path.to_owned(),
             false => {
@@ -98,7 +98,7 @@ impl<'a> End<'a> {
         })
     }
 
-    /// Does a call that takes little time.
+    /// Makes a call that takes little time.
     async fn call(&mut self, function: &str, words: &[&str]) -> ToolResult<Answer> {
         let place = (self.top.clone(), self.path.clone());
         let call = calling(function, &place, words);
@@ -106,7 +106,7 @@ impl<'a> End<'a> {
         answer.map_err(|err| broken(&err, Sent::Perhaps))
     }
 
-    /// The same, with a part of a file.
+    /// Does the same, and sends a part of a file.
     async fn call_with(
         &mut self,
         function: &str,
@@ -120,7 +120,7 @@ impl<'a> End<'a> {
         answer.map_err(|err| broken(&err, Sent::Perhaps))
     }
 
-    /// Does a call that takes as long as it takes: somebody asks from time to time whether the host is there.
+    /// Makes a call without a time limit: the hub checks from time to time whether the host is up.
     async fn long_call(&mut self, function: &str, words: &[&str]) -> ToolResult<Answer> {
         let place = (self.top.clone(), self.path.clone());
         let call = calling(function, &place, words);
@@ -178,13 +178,13 @@ impl<'a> End<'a> {
         Ok(serde_json::to_value(entries)?)
     }
 
-    /// What something below the folder is called.
+    /// Returns the name of an entry below the folder.
     fn name(&self, part: &Part<'_>) -> ToolResult<String> {
         let name = self.line(part)?;
         Ok(name.strip_prefix("./").map(str::to_owned).unwrap_or(name))
     }
 
-    /// Paths travel as text.
+    /// Returns a path as text. A path that is not UTF-8 cannot be copied.
     fn line(&self, part: &Part<'_>) -> ToolResult<String> {
         let line = std::str::from_utf8(part.line()).map_err(|_| {
             let (folder, name) = (&self.path, part.text());
@@ -205,7 +205,7 @@ impl<'a> End<'a> {
         Ok(json!({ "data": STANDARD.encode(&bytes), "sha256": hash }))
     }
 
-    /// A block of the file, and its stamp afterwards.
+    /// Returns a block of the file, and the stamp of the file afterwards.
     async fn block(&mut self, number: u64) -> ToolResult<(Vec<u8>, String)> {
         let (size, number) = (PART_BYTES.to_string(), number.to_string());
         let answer = self.call("far_copy_read", &[&size, &number]).await?;
@@ -222,7 +222,8 @@ impl<'a> End<'a> {
         }
     }
 
-    /// The hash of the file, and its stamp afterwards. A host without a program for it has its files read once more.
+    /// Returns the hash of the file, and its stamp afterwards. If the host has no program for hashes, the file is read once
+    /// more.
     async fn hash_now(&mut self) -> ToolResult<(String, String)> {
         if self.lease.facts().has_sum {
             let answer = self.long_call("far_copy_hash", &[]).await?;
@@ -285,14 +286,14 @@ impl<'a> End<'a> {
 
     async fn begin(&mut self, args: &copy_in::Args) -> ToolResult<Begun> {
         let begun = self.begin_how(args, "no").await?;
-        // More than the file has are none of its bytes.
+        // If the draft is longer than the file, its bytes do not belong to the file.
         match begun.kept > args.size {
             true => self.begin_how(args, "yes").await,
             false => Ok(begun),
         }
     }
 
-    /// Looks what is there. What an earlier copy left may be thrown away.
+    /// Asks what exists at the path. `anew` may delete what an earlier copy left.
     async fn begin_how(&mut self, args: &copy_in::Args, anew: &str) -> ToolResult<Begun> {
         let answer = self.call("far_copy_begin", &[&args.key, anew]).await?;
         let mut found = brought(&answer).into_iter().map(|file| file.found);
@@ -310,7 +311,7 @@ impl<'a> End<'a> {
         })
     }
 
-    /// Is the folder there that something is to stand in? If missing ones are wanted, they are made.
+    /// Checks that the folder above exists. If missing folders are wanted, creates them.
     async fn expect_above(&mut self, above: &Above, args: &copy_in::Args) -> ToolResult<()> {
         let folder = PathBuf::from(&self.path);
         let folder = folder.parent().map(PathBuf::from).unwrap_or_default();
@@ -369,7 +370,7 @@ impl<'a> End<'a> {
         Ok(json!({ "path": self.path }))
     }
 
-    /// The hash of what has come; of the file itself, if that has its name already.
+    /// Returns the hash of the draft, or of the file itself if it already has its name.
     async fn hash_of_draft(&mut self, args: &copy_in::Args) -> ToolResult<String> {
         let answer = self.call("far_copy_begin", &[&args.key, "no"]).await?;
         let is_there = brought(&answer)
@@ -392,7 +393,7 @@ impl<'a> End<'a> {
         Ok(json!({ "is_growing": answer.part("growing").is_some() }))
     }
 
-    /// Does something that has no more to say than that it is done.
+    /// Makes a call whose answer only says that it is done.
     async fn change(&mut self, function: &str, words: &[&str]) -> ToolResult<Value> {
         let answer = self.call(function, words).await?;
         self.expect_done(&answer)?;
@@ -423,7 +424,7 @@ impl<'a> End<'a> {
         ToolError::new(format!("`{}` does not exist", self.path))
     }
 
-    /// Something that is no file and no folder.
+    /// Makes the error for an entry that is neither a file nor a folder.
     fn unfit(&self, found: &Found) -> ToolError {
         let what = match found {
             Found::Other(FileType::Socket) => "a socket",
@@ -436,7 +437,7 @@ impl<'a> End<'a> {
     }
 }
 
-/// A call of a function about a path, which may be below the folder that a copy becomes.
+/// Makes a call of a function for a path, which may be below the folder of the whole copy.
 fn calling<'a>(
     function: &'a str,
     (top, path): &'a (Option<String>, String),
@@ -455,7 +456,7 @@ fn calling<'a>(
     }
 }
 
-/// The folder that the copy becomes. What is only ever in one has to say in which.
+/// Returns the folder of the whole copy. Calls that only make sense inside of such a folder must name it.
 fn top(args: &copy_in::Args) -> ToolResult<Option<String>> {
     use copy_in::What::{Folder, Link, Mode};
     let Some(top) = &args.top else {
@@ -477,16 +478,16 @@ fn top(args: &copy_in::Args) -> ToolResult<Option<String>> {
     }
 }
 
-/// What was found where something is to stand.
+/// The state of the target path.
 struct Begun {
     there: Found,
     /// Bytes that an earlier copy left.
     kept: u64,
-    /// Where they are.
+    /// The path of these bytes.
     draft: String,
 }
 
-/// An entry, by a part with its mode, size and stamp.
+/// Reads an entry from a part with its mode, size and stamp.
 fn entry(path: String, part: &Part<'_>) -> Entry {
     let mode = u32::from_str_radix(part.word(1), 16).unwrap_or_default();
     let mut entry = Entry::new(path, mode);
@@ -495,14 +496,14 @@ fn entry(path: String, part: &Part<'_>) -> Entry {
     entry
 }
 
-/// Did the host get the call?
+/// Whether the host got the call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sent {
     No,
     Perhaps,
 }
 
-/// An error of the connection, which says as errors of other ways do that it is one.
+/// Makes an error of the connection, which says that in the same way as errors of other ways.
 fn broken(err: &impl Display, call: Sent) -> ToolError {
     let began = call == Sent::Perhaps;
     let data = json!({ "fault": "transport", "began": began, "retriable": true });

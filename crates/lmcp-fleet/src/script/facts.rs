@@ -1,4 +1,4 @@
-//! What is known of a host since the first word of its shell.
+//! The facts about a host that its shell reports first.
 
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _, path::PathBuf};
 
@@ -7,14 +7,14 @@ use ring::digest::{SHA256, digest};
 
 use super::{parts::Answer, quote::Coding};
 
-/// What a host has, and where.
+/// The programs and folders of a host.
 #[derive(Debug, Default)]
 pub(super) struct Facts {
     pub(super) coding: Coding,
-    /// Where relative paths begin.
+    /// The folder in which relative paths begin.
     pub(super) start: PathBuf,
     pub(super) home: PathBuf,
-    /// Has it a program for checksums?
+    /// Whether the host has a program for checksums.
     pub(super) has_sum: bool,
     pub(super) has_bash: bool,
     has_jobs: bool,
@@ -22,7 +22,7 @@ pub(super) struct Facts {
     has_stat: bool,
     has_search: bool,
     has_sessions: bool,
-    /// Do INT and QUIT reach commands?
+    /// Whether INT and QUIT reach commands.
     pub(super) interrupts: bool,
 }
 
@@ -54,7 +54,7 @@ impl Facts {
     }
 
     /// # Errors
-    /// Commands cannot be run and kept there.
+    /// Commands cannot be run and kept on the host.
     pub(super) fn expect_commands(&self) -> ToolResult<()> {
         if !self.has_jobs {
             let words =
@@ -69,7 +69,7 @@ impl Facts {
     }
 
     /// # Errors
-    /// Nothing can be known of files there.
+    /// The host cannot tell anything about files.
     pub(super) fn expect_stat(&self) -> ToolResult<()> {
         if self.has_stat {
             return Ok(());
@@ -78,7 +78,7 @@ impl Facts {
     }
 
     /// # Errors
-    /// Nothing can be written there.
+    /// Files cannot be written on the host.
     pub(super) fn expect_room(&self) -> ToolResult<()> {
         if self.has_room {
             return Ok(());
@@ -89,7 +89,7 @@ impl Facts {
     }
 
     /// # Errors
-    /// Nothing can be searched there.
+    /// Files cannot be searched on the host.
     pub(super) fn expect_search(&self) -> ToolResult<()> {
         if self.has_search {
             return Ok(());
@@ -98,14 +98,14 @@ impl Facts {
     }
 }
 
-/// The checksum that a host has for a file with this content, if it has checksums.
+/// Returns the checksum of this content in the form of the host.
 pub(super) fn sum(content: &[u8]) -> String {
     let digest = digest(&SHA256, content);
     let bytes = digest.as_ref().iter();
     bytes.map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The way out where a shell does not go far enough.
+/// The hint for a call that a shell cannot do.
 pub(super) const PUSH: &str = "`lmcp hub push HOST` puts lmcp there, which can";
 
 #[cfg(test)]

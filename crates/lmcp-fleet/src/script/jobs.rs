@@ -1,4 +1,4 @@
-//! `jobs` and `job_stop`; and what a host says of its jobs.
+//! `jobs` and `job_stop`; and the reports of a host about its jobs.
 
 use std::sync::Arc;
 
@@ -18,13 +18,13 @@ use super::{
 };
 use crate::limits::{GRACE, SHELL_PARTS, TOLD};
 
-/// What a host knows of a job beside what every job has.
+/// The details of a job that a host reports, beside those of every job.
 #[derive(Debug)]
 pub(super) struct Details {
     pub(super) about: About,
-    /// Of its standard output, and of its standard error unless both are one.
+    /// The length of its standard output, and of its standard error unless both are one file.
     pub(super) lengths: (u64, Option<u64>),
-    /// How far the two had come when somebody looked.
+    /// The lengths of the two whenever somebody looked.
     pub(super) order: Vec<(u64, u64)>,
     pub(super) has_eof: bool,
 }
@@ -45,7 +45,7 @@ pub(super) async fn jobs(
     lease.done();
     let owner = cx.caller().owner();
     let own = read_job(&said).filter(|(_, details)| details.about.owner == owner);
-    // A call that somebody waits for is no job.
+    // A call that somebody still waits for is not listed as a job.
     let own = own.filter(|(job, _)| !(job.is_answered && job.is_running()));
     Ok(listed(&args, own.map(|(job, _)| job).collect(), &cx))
 }
@@ -112,7 +112,7 @@ async fn signal(lease: &mut Lease<'_>, stop: &Stop) -> ToolResult<()> {
     }
 }
 
-/// A signal as `kill -s` knows it. Shells take names; numbers that have none here are passed on.
+/// Returns the name of a signal as `kill -s` knows it. Shells accept names; other numbers are passed on.
 pub(super) fn signal_word(number: &str) -> &str {
     match number {
         "1" => "HUP",
@@ -133,10 +133,10 @@ pub(super) fn signal_word(number: &str) -> &str {
     }
 }
 
-/// A job of this caller.
+/// Returns a job of this caller.
 ///
 /// # Errors
-/// There is none, or it is somebody else's: the two sound the same.
+/// The job does not exist, or belongs to another caller: both errors have the same words.
 pub(super) async fn find(lease: &mut Lease<'_>, id: &str, cx: &Cx) -> ToolResult<(Job, Details)> {
     expect_id(id)?;
     lease.facts().expect_commands()?;
@@ -152,7 +152,7 @@ pub(super) async fn find(lease: &mut Lease<'_>, id: &str, cx: &Cx) -> ToolResult
     found.ok_or_else(|| no_job(id))
 }
 
-/// The jobs that a host tells of.
+/// Reads the jobs that a host reports.
 pub(super) fn read_job(said: &parts::Answer) -> impl Iterator<Item = (Job, Details)> {
     let mut found: Vec<(Job, Option<Details>)> = Vec::new();
     for part in said.parts() {
@@ -202,7 +202,7 @@ fn job(part: &Part<'_>) -> Job {
     job.is_answered = !part.says("kept");
     job.end = part.count::<i32>("exit").map(|code| {
         let mut end = End::default();
-        // What a shell knows of a signal is that the code is 128 more than its number.
+        // A shell reports a signal only as an exit code that is 128 more than its number.
         let signal = code
             .checked_sub(128)
             .filter(|number| (1..=31).contains(number));
@@ -223,7 +223,8 @@ fn job(part: &Part<'_>) -> Job {
     job
 }
 
-/// The length of an output, as the host says. No file is longer, and sums of what a host makes up stay numbers.
+/// Returns the length of an output, as the host reports it. The bound is longer than any file, so sums of false lengths do
+/// not overflow.
 pub(super) fn length(part: &Part<'_>, key: &str) -> Option<u64> {
     part.count::<u64>(key).map(|length| length.min(1 << 60))
 }

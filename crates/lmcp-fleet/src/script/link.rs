@@ -1,9 +1,9 @@
-//! One connection: a shell at the other end of a command, which does one call at a time.
+//! One connection: a shell at the other end of a command, which makes one call at a time.
 //!
-//! Several calls in one shell would have to share its output, and a shell cannot write whole messages; a connection for
-//! every call would cost its opening each time. So connections are kept and used again, and a slow call has one for itself
-//! (`pool.rs`). The shell starts a call beside itself and goes on to read. So it notices at once when the hub is gone, and ends
-//! what goes on (`far/open.sh`): dropping a connection is how a call is cancelled.
+//! Several calls in one shell would have to share its output, and a shell cannot write whole messages; a new connection for
+//! every call would be slow to open. So connections are kept and used again, and a slow call has one for itself (`pool.rs`).
+//! The shell starts a call as a separate process and reads on. So the shell notices at once when the hub is gone, and ends
+//! the call (`far/open.sh`): a call is cancelled by dropping its connection.
 
 use std::{
     ffi::OsString,
@@ -30,23 +30,23 @@ use super::{
 };
 use crate::limits::{CLOSE_TIME, COMPLAINT_BYTES, NOISE_BYTES, OPEN_TIME, REPLY_BYTES};
 
-/// What is defined on every connection.
+/// The scripts that are defined on every connection.
 const FIND: &str = include_str!("far/find.sh");
 const OPEN: &str = include_str!("far/open.sh");
 const COMMANDS: &str = include_str!("far/commands.sh");
 const FILES: &str = include_str!("far/files.sh");
 const COPY: &str = include_str!("far/copy.sh");
-/// What runs apart from the shell of a connection.
+/// The scripts that run outside of the shell of a connection.
 const GUARD: &str = include_str!("far/guard.sh");
 const SIEVE: &str = include_str!("far/sieve.sh");
 
-/// Text that is sent as a word, in bytes.
+/// The longest text that is sent as a word, in bytes.
 const SHORT: usize = 16 * 1024;
 
-/// Bytes that are encoded and sent at once: whole lines.
+/// The number of bytes that are encoded and sent at once: whole lines.
 const AT_ONCE: usize = 48 * 1024;
 
-/// The least that the room for what is read grows by, in bytes.
+/// The smallest step by which the read buffer grows, in bytes.
 const LEAST_READ: usize = 4 * 1024;
 
 /// The longest exit code, in bytes: it is a number.
@@ -59,36 +59,39 @@ pub(super) struct Way {
     pub(super) args: Vec<OsString>,
 }
 
-/// A connection on which nothing goes on, or one call.
+/// A connection that is free or makes one call.
 #[derive(Debug)]
 pub(super) struct Link {
-    /// `None` once it is closed.
+    /// `None` when the connection is closed.
     process: Option<Child>,
     input: Option<ChildStdin>,
     output: ChildStdout,
     errors: Option<ChildStderr>,
-    /// What was read and belongs to no call yet.
+    /// Bytes that were read and belong to no call yet.
     read: Vec<u8>,
-    /// The end of what the program complained of.
+    /// The end of the standard error of the program.
     complaints: Vec<u8>,
     mark: String,
-    /// Of the last call.
+    /// The number of the last call.
     number: u64,
     /// The call whose beginning was read.
     begun: Option<u64>,
     pub(super) facts: Arc<Facts>,
-    /// Where the program is waited for when this is dropped.
+    /// The tasks that wait for the program when this is dropped.
     closing: Arc<Tasks>,
-    /// Whose memory it is what the host writes.
+    /// The account that pays for the output of the host.
     account: Option<Account>,
-    /// The part of it that `read` takes.
+    /// The part of the account that `read` takes.
     counted: Option<Reservation>,
 }
 
-/// What a call is made of.
+/// The name of data that a command reads: it is in no file with a name, and the function of the call has it as descriptor 5.
+pub(super) const INPUT: &str = "in";
+
+/// The parts of a call.
 #[derive(Debug, Default)]
 pub(super) struct Call<'a> {
-    /// What it needs as files, by the names it knows them by.
+    /// The data that the call needs as files, with their names.
     pub(super) taken: Vec<(&'a str, &'a [u8])>,
     /// The job that ends with the connection, unless it is kept.
     pub(super) current: Option<&'a str>,
@@ -101,7 +104,7 @@ impl Link {
     /// Starts the program, and waits for its shell.
     ///
     /// # Errors
-    /// It does not start, is no shell, or takes too long; with its own words.
+    /// The program does not start, is not a shell, or takes too long. The error has its own words.
     pub(super) async fn open(way: &Way, closing: Arc<Tasks>) -> ToolResult<Self> {
         let mut link = Self::start(way, closing)?;
         match timeout(OPEN_TIME, link.greet()).await {
@@ -119,17 +122,14 @@ impl Link {
         let cannot = |err: io::Error| unreached(format!("cannot start `{name}`: {err}"));
         let mut command = Command::new(&way.program);
         command.args(&way.args);
-        for (name, _) in std::env::vars_os() {
-            // Settings and tokens of ours are nobody else's business.
-            if name.to_string_lossy().starts_with("LMCP_") {
-                command.env_remove(name);
-            }
+        for name in lmcp_private::own_variables() {
+            command.env_remove(name);
         }
         let mut process = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            // The interrupt of a terminal is for us, and not for what we started.
+            // The interrupt of a terminal is for us, and not for the programs that we started.
             .process_group(0)
             .spawn()
             .map_err(cannot)?;
@@ -158,14 +158,15 @@ impl Link {
         })
     }
 
-    /// Asks for bash where there is one, for it alone has job control without a terminal; then says what calls need.
+    /// Starts bash if the host has it, because only bash has job control without a terminal. Then sends the scripts that
+    /// calls need.
     async fn greet(&mut self) -> io::Result<()> {
         let mark = self.mark.clone();
         let first = format!(
             "{{ printf '\\n%s\\n' '{mark} shell'; if command -v bash >/dev/null 2>&1; then unset BASH_ENV; exec bash; fi; }}\n"
         );
         self.send(&first).await?;
-        // Nothing more is sent before this: the first shell must not have read it when the next one takes over.
+        // Nothing more is sent before this answer: otherwise the first shell could read it before the next shell takes over.
         let (_, after) = self.find(&format!("\n{mark} shell\n"), NOISE_BYTES).await?;
         self.read.drain(..after);
         let (guard, sieve) = (word(&format!("{FIND}\n{GUARD}")), word(SIEVE));
@@ -180,10 +181,10 @@ impl Link {
         Ok(())
     }
 
-    /// Does a call, and gives what it wrote.
+    /// Makes a call, and returns its output.
     ///
     /// # Errors
-    /// The connection was lost: nobody knows how far the call came.
+    /// The connection was lost: nobody knows how far the call got.
     pub(super) async fn call(&mut self, call: &Call<'_>) -> ToolResult<Answer> {
         let number = self.begin(call, "far_call").await?;
         self.end(number).await
@@ -210,17 +211,24 @@ impl Link {
         }
     }
 
-    /// Sends what a call needs as a file. Of what is long, no more than a part is ever encoded.
+    /// Sends data that a call needs as a file, or as its input. Long data is encoded in parts.
     async fn give(&mut self, name: &str, bytes: &[u8]) -> io::Result<()> {
-        // What is short and text needs no program to decode it.
+        // Short text needs no program to decode it.
         let short = Some(bytes).filter(|bytes| bytes.len() <= SHORT && !bytes.contains(&0));
         if let Some(short) = short.and_then(|bytes| std::str::from_utf8(bytes).ok()) {
             let short = word(short);
-            let line = format!("printf %s {short} >\"$far_tmp/{name}\"\n");
+            let line = match name {
+                INPUT => format!("far_open_input && printf %s {short} >&4; exec 4>&-\n"),
+                name => format!("(umask 077; printf %s {short} >\"$far_tmp/{name}\")\n"),
+            };
             return self.send(&line).await;
         }
         let (end, coding) = (self.mark.clone(), self.facts.coding);
-        self.send(&format!("far_take {name} <<'{end}'\n")).await?;
+        let take = match name {
+            INPUT => "far_take_input".to_owned(),
+            name => format!("far_take {name}"),
+        };
+        self.send(&format!("{take} <<'{end}'\n")).await?;
         for part in bytes.chunks(AT_ONCE) {
             self.send(&encoded(part, coding)).await?;
         }
@@ -230,7 +238,7 @@ impl Link {
     /// Waits for the end of a call.
     ///
     /// # Cancellation
-    /// What was read stays: it can be waited for again.
+    /// Bytes that were read are kept, so the call can be waited for again.
     pub(super) async fn end(&mut self, number: u64) -> ToolResult<Answer> {
         match self.answer(number, REPLY_BYTES).await {
             Ok(answer) => Ok(answer),
@@ -238,7 +246,7 @@ impl Link {
         }
     }
 
-    /// Ends the call that goes on, and does another. Gives what the first one wrote, if it had just come to its end.
+    /// Ends the call that runs, and makes another. Also returns the output of the first call, if it had just ended.
     pub(super) async fn cut(&mut self, call: &Call<'_>) -> ToolResult<(Option<Answer>, Answer)> {
         let before = self.number;
         let number = self.begin(call, "far_cut").await?;
@@ -259,7 +267,7 @@ impl Link {
         }
     }
 
-    /// Says something to the shell that nobody waits for.
+    /// Sends the shell a text that has no answer.
     pub(super) async fn tell(&mut self, text: &str) -> ToolResult<()> {
         match self.send(text).await {
             Ok(()) => Ok(()),
@@ -267,7 +275,7 @@ impl Link {
         }
     }
 
-    /// Is the other end there, as far as is known without asking?
+    /// Returns whether the other end is there, as far as that is known without asking.
     pub(super) fn is_there(&mut self) -> bool {
         let mut space = [0; 512];
         let mut read = ReadBuf::new(&mut space);
@@ -290,7 +298,7 @@ impl Link {
         input.flush().await
     }
 
-    /// What a call wrote, once it has ended. No more than so many bytes.
+    /// Returns the output of a call after its end, at most `most` bytes.
     async fn answer(&mut self, number: u64, most: usize) -> io::Result<Answer> {
         if self.begun != Some(number) {
             let begin = format!("\n{} begin {number}\n", self.mark);
@@ -319,7 +327,7 @@ impl Link {
         Ok(answer.counted(self.counted.take()))
     }
 
-    /// Reads until a text has come: where it begins, and where it ends. No more than so many bytes.
+    /// Reads until a text appears. Returns where it begins and where it ends. Reads at most `most` bytes.
     async fn find(&mut self, text: &str, most: usize) -> io::Result<(usize, usize)> {
         let mut looked = 0;
         loop {
@@ -337,13 +345,13 @@ impl Link {
         }
     }
 
-    /// What the host writes from now on is memory of this caller.
+    /// Counts the output of the host as memory of this caller from now on.
     pub(super) fn counts_for(&mut self, account: Option<Account>) {
         self.counted = None;
         self.account = account;
     }
 
-    /// Makes room to read some more. It grows by an eighth, because what is not used of it is counted, too.
+    /// Makes room to read more. The room grows by an eighth, because unused room is counted, too.
     fn make_room(&mut self) -> io::Result<()> {
         if self.read.len() < self.read.capacity() {
             return Ok(());
@@ -370,7 +378,7 @@ impl Link {
         Ok(())
     }
 
-    /// Reads some more of the output, and listens to complaints meanwhile.
+    /// Reads more of the output, and the standard error meanwhile.
     async fn more(&mut self) -> io::Result<()> {
         self.make_room()?;
         loop {
@@ -389,8 +397,8 @@ impl Link {
         }
     }
 
-    /// The connection was lost while a call went on, or is given up because nobody has room for the rest of its answer. That is no
-    /// fault of the host, which has other connections.
+    /// Makes the error after the connection was lost during a call. If the caller has no memory for the rest of the answer,
+    /// the connection is given up; that is no fault of the host, which has other connections.
     async fn lost(&mut self, err: io::Error) -> ToolError {
         if err.kind() == io::ErrorKind::OutOfMemory {
             self.input = None;
@@ -400,7 +408,7 @@ impl Link {
         broken(self.last_words("the connection was lost", err).await)
     }
 
-    /// What went wrong, with what the program said at its end.
+    /// Returns the error, with the last words of the program.
     async fn last_words(&mut self, what: &str, err: io::Error) -> String {
         self.input = None;
         let rest = async {
@@ -410,7 +418,7 @@ impl Link {
                 self.complaints.extend(heard.iter().take(count));
             }
         };
-        // What it has to say about its end comes right before that.
+        // The program writes its reason shortly before it ends.
         let _ = timeout(std::time::Duration::from_secs(1), rest).await;
         let said = String::from_utf8_lossy(&self.complaints);
         let said = said.trim();
@@ -425,23 +433,24 @@ impl Link {
     }
 }
 
-/// The error of a call that was not sent, because the host was not reached.
+/// Makes the error of a call that was not sent, because the host was not reached.
 fn unreached(words: String) -> ToolError {
     transport_fault(words, false)
 }
 
-/// The error of a call that was sent and not answered: it may or may not have taken effect.
+/// Makes the error of a call that was sent and not answered: it may or may not have taken effect.
 pub(super) fn broken(words: String) -> ToolError {
     transport_fault(words, true)
 }
 
-/// As links of other kinds say it: whether the call `began` decides whether it is made again.
+/// Makes an error in the form of other ways: `began` says whether the call may have begun, and decides whether it is made
+/// again.
 fn transport_fault(words: String, began: bool) -> ToolError {
     let data = json!({ "fault": "transport", "began": began, "retriable": !began });
     ToolError::rpc(RpcError::internal(words).with_data(data))
 }
 
-/// Reads what the program complains of; waits for ever after the end of it.
+/// Reads the standard error of the program; waits for ever after its end.
 async fn listen(errors: &mut Option<ChildStderr>, heard: &mut [u8]) -> usize {
     let Some(source) = errors else {
         return std::future::pending().await;
@@ -457,7 +466,7 @@ async fn listen(errors: &mut Option<ChildStderr>, heard: &mut [u8]) -> usize {
 
 impl Drop for Link {
     fn drop(&mut self) {
-        // This is what ends the call on the other side.
+        // Closing the input ends the call on the other side.
         self.input = None;
         let Some(mut process) = self.process.take() else {
             return;
@@ -465,7 +474,7 @@ impl Drop for Link {
         if tokio::runtime::Handle::try_current().is_ok() {
             self.closing.spawn(async move {
                 if timeout(CLOSE_TIME, process.wait()).await.is_err() {
-                    // It may have ended just now.
+                    // The process may have ended just now.
                     let _ = process.kill().await;
                 }
             });
@@ -473,7 +482,7 @@ impl Drop for Link {
     }
 }
 
-/// How bytes are sent where nothing is known yet: nothing is.
+/// The coding before the first answer: every shell knows it.
 impl Default for Coding {
     fn default() -> Self {
         Self::Octal

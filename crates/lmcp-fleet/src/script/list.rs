@@ -1,4 +1,4 @@
-//! `list_dir`: the names, sizes and times of a folder are brought, and what the tool lists are empty files that have them.
+//! `list_dir`: the shell brings the names, sizes and times of a folder, and the tool lists empty files that have them.
 
 use std::{
     ffi::OsStr,
@@ -53,7 +53,7 @@ pub(super) async fn list_dir(far: Arc<Far>, args: Args, cx: Cx) -> ToolResult<An
             if file.found == Found::Folder || matches!(file.found, Found::Nothing(_)) {
                 copies.put(path, "list", &file)?;
             } else {
-                // The tool says that it is no folder, whatever else it is.
+                // The tool itself reports that the path is not a folder.
                 fs::write(prepared(&copies, path)?, b"").map_err(no_copy)?;
             }
         }
@@ -83,10 +83,10 @@ fn no_copy(err: io::Error) -> ToolError {
     ToolError::new("no copy of the folder can be made").source(err)
 }
 
-/// What is known of an entry.
+/// The facts about an entry.
 #[derive(Debug)]
 pub(super) struct Entry {
-    /// Below the folder.
+    /// The path below the folder.
     pub(super) path: PathBuf,
     pub(super) mode: u32,
     pub(super) size: u64,
@@ -110,7 +110,7 @@ impl Entry {
     }
 }
 
-/// Makes something of each entry that looks like it.
+/// Makes an empty copy of each entry, with its type, size and time.
 fn fill(folder: &Path, said: &parts::Answer) -> io::Result<()> {
     let mut folders = Vec::new();
     let mut link = None;
@@ -133,7 +133,7 @@ fn fill(folder: &Path, said: &parts::Answer) -> io::Result<()> {
             _ => {}
         }
     }
-    // The modes and times of folders come last: what is made in them needs the one and changes the other.
+    // The modes and times of folders are set last: making entries in a folder needs write access and changes the time.
     for entry in folders.iter().rev() {
         let path = folder.join(&entry.path);
         if let Ok(file) = File::open(&path) {
@@ -151,17 +151,17 @@ fn make(folder: &Path, entry: &Entry) -> io::Result<()> {
         FileType::Directory => fs::create_dir_all(&path),
         FileType::RegularFile => {
             let file = File::create(&path)?;
-            // A hole, which takes no room.
+            // A file with a hole takes no room.
             file.set_len(entry.size)?;
             file.set_times(times(entry.mtime))?;
             file.set_permissions(Permissions::from_mode(entry.mode & 0o7777))
         }
-        // Where it leads comes later.
+        // The target of the link comes in a later part.
         FileType::Symlink => {
             std::os::unix::fs::symlink("?", &path)?;
             lead_time(&path, entry.mtime)
         }
-        // A device can only be made by root, and nobody should; a socket looks most like one.
+        // Only root can make a device, and nobody should; a socket is the most similar type.
         kind => {
             let kind = match kind {
                 FileType::Fifo => FileType::Fifo,
@@ -173,7 +173,7 @@ fn make(folder: &Path, entry: &Entry) -> io::Result<()> {
     }
 }
 
-/// Puts a link right that was made before it was known where it leads.
+/// Replaces a link that was made before its target was known.
 fn lead(path: &Path, target: &OsStr) -> io::Result<()> {
     let Ok(found) = fs::symlink_metadata(path) else {
         return Ok(());
@@ -184,7 +184,7 @@ fn lead(path: &Path, target: &OsStr) -> io::Result<()> {
     lead_time(path, modified.unwrap_or_default().as_secs())
 }
 
-/// Sets the time of what must not be opened.
+/// Sets the time of an entry that must not be opened.
 fn lead_time(path: &Path, seconds: u64) -> io::Result<()> {
     use rustix::fs::{AtFlags, Timespec, Timestamps, utimensat};
     let time = Timespec {

@@ -1,21 +1,21 @@
-//! A host without lmcp: its tools are done by a POSIX shell at the other end of a command, `ssh HOST sh` say.
+//! A host without lmcp: a POSIX shell at the other end of a command, for example `ssh HOST sh`, does the work of its tools.
 //!
-//! The tools are those of `lmcp-tools`, with the same arguments, results and errors. For files, the shell brings what a tool
-//! needs, the tool itself works on these copies here, and the shell writes back what has changed, if nobody else has changed
-//! it meanwhile. For commands, the shell says what happened and what was written, and the tool's own words are made of that.
-//! So no tool is written twice, and the host needs no more than what BusyBox has. What a shell cannot do is refused, with
-//! the way out.
+//! The tools are those of `lmcp-tools`, with the same arguments, results and errors. For files, the shell brings the files
+//! that a tool needs, the tool itself works on these copies here, and the shell writes back the changes, if nobody else has
+//! changed the files meanwhile. For commands, the shell reports the end and the output, and the tool turns the report into
+//! its result. So no tool is written twice, and the programs of BusyBox are enough on the host. A call that a shell cannot
+//! do is refused, with a hint.
 //!
 //! | file | what lives there |
 //! |---|---|
 //! | `pool`, `link` | connections, each with one call at a time |
-//! | `quote`, `parts` | what is said to a shell, and what it answers |
-//! | `facts` | what there is on the host |
+//! | `quote`, `parts` | the texts for a shell, and its answers |
+//! | `facts` | the programs and folders of the host |
 //! | `copies` | files of the host, in a folder that stands for its `/` |
 //! | `read`, `write`, `list`, `search`, `system` | the tools on files |
 //! | `copy` | a file or folder on its way to another host, or from one |
 //! | `start`, `run`, `jobs`, `output` | the tools on commands |
-//! | `far/*.sh` | what runs there |
+//! | `far/*.sh` | the scripts that run on the host |
 
 mod copies;
 mod copy;
@@ -47,6 +47,7 @@ use tokio::sync::Mutex;
 
 use link::Way;
 use pool::Pool;
+pub(crate) use quote::quoted;
 
 /// A host behind a shell, as a service with the tools of a host.
 ///
@@ -68,18 +69,18 @@ pub struct ScriptHost {
     far: Arc<Far>,
 }
 
-/// What the tools share.
+/// The state that the tools share.
 #[derive(Debug)]
 struct Far {
     pool: Pool,
     outputs: Outputs,
-    /// Held by whoever writes files there.
+    /// Held while files are written on the host.
     saving: Mutex<()>,
 }
 
 impl ScriptHost {
-    /// A host, by the program and the arguments that give a shell there which reads its standard input. It is started with
-    /// the first call.
+    /// Returns a host behind this program and its arguments, which start a shell there that reads its standard input. The
+    /// program is started with the first call.
     ///
     /// # Errors
     /// No program is named.
@@ -153,5 +154,5 @@ impl Service for ScriptHost {
     }
 }
 
-/// The one tool that a shell does not do, with the ways out.
+/// The hint for the one tool that a shell does not do.
 const NO_FETCH: &str = "nothing is fetched over a shell\nhint: `curl` or `wget` in a command may do; `lmcp hub push HOST` puts lmcp there, which can";

@@ -1,7 +1,8 @@
 //! `job_output` and `job_input`.
 //!
-//! A job that began as `shell` has two files of output, and nobody knows in which order they grew. What somebody has looked
-//! at is written down there, so it keeps its place: of what came between two looks, standard output comes first.
+//! A job that began as `shell` has two files of output, and the order in which they grew is not known. The host records the
+//! lengths at each look, so bytes that were shown keep their place. Of the bytes between two looks, standard output comes
+//! first.
 
 use std::{ops::Range, sync::Arc};
 
@@ -17,7 +18,7 @@ use super::{
     copies::Folder,
     facts::PUSH,
     jobs::{Details, find, signal_word},
-    link::Call,
+    link::{Call, INPUT},
     pool::Lease,
 };
 use crate::limits::{LOOK_EVERY, SEARCHED_OUTPUT_BYTES};
@@ -84,7 +85,7 @@ pub(super) async fn job_input(
     Ok(typing.answer((bytes, offset), reaction))
 }
 
-/// Types everything. Gives how many bytes that were.
+/// Types everything. Returns how many bytes that were.
 async fn type_all(lease: &mut Lease<'_>, typing: &Typing) -> ToolResult<usize> {
     let id = typing.id.as_str();
     let mut bytes = 0;
@@ -93,7 +94,7 @@ async fn type_all(lease: &mut Lease<'_>, typing: &Typing) -> ToolResult<usize> {
         let (taken, function, words) = match part {
             Typed::Bytes(text) => {
                 bytes += text.len();
-                (vec![("typed", text.as_bytes())], "far_type", vec![id])
+                (vec![(INPUT, text.as_bytes())], "far_type", vec![id])
             }
             Typed::Eof => (Vec::new(), "far_eof", vec![id]),
             Typed::Signal(2 | 3) if !lease.facts().interrupts => {
@@ -118,7 +119,7 @@ async fn type_all(lease: &mut Lease<'_>, typing: &Typing) -> ToolResult<usize> {
     Ok(bytes)
 }
 
-/// Waits for what is wanted, if anything is. Gives the job as it is then.
+/// Waits until the reading is satisfied, if it waits for anything. Returns the job as it is then.
 async fn wait(
     lease: &mut Lease<'_>,
     id: &str,
@@ -152,7 +153,7 @@ async fn wait(
     }
 }
 
-/// Waits until a job has ended, and not longer than until a time.
+/// Waits until a job has ended, at most until this time.
 async fn wait_for_end(lease: &mut Lease<'_>, id: &str, until: Instant) -> ToolResult<()> {
     let call = Call {
         function: "far_wait",
@@ -170,12 +171,12 @@ async fn wait_for_end(lease: &mut Lease<'_>, id: &str, until: Instant) -> ToolRe
             lease.link.cut(&nothing).await?;
         }
     }
-    // One that ended a moment ago is found at once, and need not be looked for in a circle.
+    // If the job ended a moment ago, the wait returns at once. This lets other tasks run before the next try.
     sleep_until(Instant::now()).await;
     Ok(())
 }
 
-/// Brings a part of what a job wrote.
+/// Brings a part of the output of a job.
 async fn bring(
     lease: &mut Lease<'_>,
     job: &Job,
@@ -236,18 +237,18 @@ async fn bring(
     cx.blocking(copy).await?
 }
 
-/// A part of the output, and where it is.
+/// A part of the output, and its place in a file.
 #[derive(Debug, PartialEq, Eq)]
 struct Segment {
-    /// In the whole output.
+    /// The place in the whole output.
     at: u64,
     length: u64,
     file: &'static str,
-    /// In that file.
+    /// The place in that file.
     from: u64,
 }
 
-/// The parts of an output, in their order.
+/// Returns the parts of an output, in their order.
 fn segments(details: &Details) -> Vec<Segment> {
     let (out, Some(err)) = details.lengths else {
         return vec![Segment {
@@ -259,7 +260,7 @@ fn segments(details: &Details) -> Vec<Segment> {
     };
     let mut segments = Vec::new();
     let (mut at, mut seen) = (0, (0, 0));
-    // Two who look at once may write down what they saw in either order.
+    // Two callers that look at the same time may record their looks in either order.
     for look in details.order.iter().copied().chain([(out, err)]) {
         let now = (
             look.0.clamp(seen.0, out.max(seen.0)),

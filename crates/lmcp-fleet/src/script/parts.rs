@@ -1,4 +1,4 @@
-//! What a call wrote, cut into the parts that its script announced. A mark that nobody can guess stands before each.
+//! The output of a call, cut into the parts that its script announced. A mark that nobody can guess stands before each part.
 
 use std::str::FromStr;
 
@@ -7,19 +7,19 @@ use memchr::memmem::Finder;
 
 use crate::limits::SHELL_PARTS;
 
-/// What a call wrote, and its exit code.
+/// The output of a call, and its exit code.
 #[derive(Debug)]
 pub(super) struct Answer {
-    /// How the script ended: 0 is well.
+    /// The exit code of the script: 0 means success.
     pub(super) code: i32,
     bytes: Vec<u8>,
-    /// `\nMARK- `: what stands before the words of a part.
+    /// `\nMARK- `: the text before the words of a part.
     mark: String,
-    /// The memory that it takes.
+    /// The memory that the output takes.
     _counted: Option<Reservation>,
 }
 
-/// A part: the words that announced it, and what followed.
+/// A part: the words that announced it, and the bytes after them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Part<'a> {
     words: &'a str,
@@ -36,18 +36,18 @@ impl Answer {
         }
     }
 
-    /// The same, with the memory that it takes.
+    /// Adds the memory that the output takes.
     pub(super) fn counted(mut self, counted: Option<Reservation>) -> Self {
         self._counted = counted;
         self
     }
 
-    /// How many bytes it wrote.
+    /// Returns the length of the output in bytes.
     pub(super) fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Its parts, in order. What stands before the first is nobody's.
+    /// Returns the parts, in order. Bytes before the first part belong to no part.
     pub(super) fn parts(&self) -> impl Iterator<Item = Part<'_>> {
         let finder = Finder::new(&self.mark);
         let starts: Vec<usize> = finder.find_iter(&self.bytes).take(SHELL_PARTS).collect();
@@ -63,29 +63,29 @@ impl Answer {
         })
     }
 
-    /// The first part of this name.
+    /// Returns the first part with this name.
     pub(super) fn part(&self, name: &str) -> Option<Part<'_>> {
         self.parts().find(|part| part.name() == name)
     }
 }
 
 impl<'a> Part<'a> {
-    /// The first of its words.
+    /// Returns the first word of the part.
     pub(super) fn name(&self) -> &'a str {
         self.words.split(' ').next().unwrap_or_default()
     }
 
-    /// The word after so many.
+    /// Returns the word at this place.
     pub(super) fn word(&self, at: usize) -> &'a str {
         self.words.split(' ').nth(at).unwrap_or_default()
     }
 
-    /// The same, as a number.
+    /// Returns the word at this place, as a number.
     pub(super) fn number<T: FromStr>(&self, at: usize) -> Option<T> {
         self.word(at).parse().ok()
     }
 
-    /// The value of a word `key=value`, unless it is empty.
+    /// Returns the value of a word `key=value`, unless it is empty.
     pub(super) fn value(&self, key: &str) -> Option<&'a str> {
         let mut words = self.words.split(' ');
         words
@@ -93,22 +93,22 @@ impl<'a> Part<'a> {
             .filter(|value| !value.is_empty())
     }
 
-    /// The same, as a number.
+    /// Returns the value of a word `key=value`, as a number.
     pub(super) fn count<T: FromStr>(&self, key: &str) -> Option<T> {
         self.value(key)?.parse().ok()
     }
 
-    /// Does it say `key=yes`?
+    /// Returns whether a word is `key=yes`.
     pub(super) fn says(&self, key: &str) -> bool {
         self.value(key) == Some("yes")
     }
 
-    /// What followed, without the line end that its writer added.
+    /// Returns the bytes of the part, without the line end that its writer added.
     pub(super) fn line(&self) -> &'a [u8] {
         self.bytes.strip_suffix(b"\n").unwrap_or(self.bytes)
     }
 
-    /// What followed, as text.
+    /// Returns the bytes of the part, as text.
     pub(super) fn text(&self) -> String {
         String::from_utf8_lossy(self.line()).into_owned()
     }

@@ -1,4 +1,4 @@
-//! The connections to one host: each does one call at a time, and those that are free are used again.
+//! The connections to one host: each makes one call at a time, and free connections are used again.
 
 use std::{
     path::PathBuf,
@@ -27,7 +27,8 @@ pub(super) struct Pool {
     closing: Arc<Tasks>,
 }
 
-/// A connection, for one caller. Dropped, it is closed, and what it does ends; [`Lease::done`] gives it back.
+/// A connection, for one caller. If the lease is dropped, the connection is closed and its call ends; [`Lease::done`] gives
+/// the connection back.
 #[derive(Debug)]
 pub(super) struct Lease<'a> {
     pub(super) link: Link,
@@ -45,16 +46,16 @@ impl Pool {
         }
     }
 
-    /// A connection for a caller, an old one or a new one. Waits while all are in use. What the host writes on it counts as
-    /// memory of the caller.
+    /// Returns a connection for a caller, an old one or a new one. Waits while all are in use. The output of the host counts
+    /// as memory of the caller.
     ///
     /// # Errors
-    /// None can be opened.
+    /// No connection can be opened.
     pub(super) async fn lease(&self, cx: &Cx) -> ToolResult<Lease<'_>> {
         self.lease_for(Some(cx.account())).await
     }
 
-    /// The same, to ask whether the host is there.
+    /// Does the same, to ask whether the host is up.
     pub(super) async fn lease_for_ourselves(&self) -> ToolResult<Lease<'_>> {
         self.lease_for(None).await
     }
@@ -79,7 +80,7 @@ impl Pool {
         drop(idle);
     }
 
-    /// One that is there, as far as is known.
+    /// Returns a free connection whose other end is there, as far as that is known.
     fn idle_link(&self) -> Option<Link> {
         loop {
             let mut link = self.lock().pop()?;
@@ -99,10 +100,10 @@ impl Lease<'_> {
         Arc::clone(&self.link.facts)
     }
 
-    /// Does a call that takes no time of its own.
+    /// Makes a call that should end at once.
     ///
     /// # Errors
-    /// The connection was lost, or it takes too long.
+    /// The connection was lost, or the call takes too long.
     pub(super) async fn call(&mut self, call: &Call<'_>) -> ToolResult<Answer> {
         let answered = timeout(CALL_TIME, self.link.call(call)).await;
         answered.unwrap_or_else(|_| {
@@ -113,7 +114,7 @@ impl Lease<'_> {
         })
     }
 
-    /// Brings these files, each if it has no more than so many bytes.
+    /// Brings these files, each if it has at most `most` bytes.
     ///
     /// # Errors
     /// As for [`Lease::call`].
@@ -127,6 +128,14 @@ impl Lease<'_> {
             ..Call::default()
         };
         self.call(&call).await
+    }
+
+    /// Says a last thing to the shell, and gives the connection back. One that takes it no more is closed: the call has its
+    /// answer all the same.
+    pub(super) async fn done_after(mut self, text: &str) {
+        if self.link.tell(text).await.is_ok() {
+            self.done();
+        }
     }
 
     /// Gives the connection back, for the next caller.

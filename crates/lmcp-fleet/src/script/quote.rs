@@ -1,19 +1,28 @@
-//! What is sent to a shell: words that mean themselves, and bytes as text.
+//! The texts that are sent to a shell: quoted words, and bytes as text.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
-/// How bytes are written for a host, by what it has to read them with.
+/// The form in which bytes are written for a host, by the programs that it has to decode them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Coding {
     Base64,
-    /// Escapes that the shell's own `printf` knows: five bytes for each.
+    /// Escapes that the shell's own `printf` knows: five characters for each byte.
     Octal,
 }
 
-/// A word of a shell that stands for these characters, whatever they are.
+/// Quotes any characters as one word of a shell.
 pub(super) fn word(text: &str) -> String {
-    // Inside single quotes nothing is special but the quote that ends them.
+    // Inside single quotes, only the quote that ends them is special.
     format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+/// A text as one word of any shell of POSIX.
+pub(crate) fn quoted(text: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+".contains(letter);
+    match text.chars().all(is_plain) && !text.is_empty() {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', "'\\''")),
+    }
 }
 
 /// A call of a function with these words.
@@ -27,7 +36,7 @@ pub(super) fn line<'a>(function: &str, words: impl IntoIterator<Item = &'a str>)
     line
 }
 
-/// Bytes, as lines of letters, digits and signs without a meaning for a shell.
+/// Encodes bytes, as lines of letters, digits and signs without a meaning for a shell.
 pub(super) fn encoded(bytes: &[u8], coding: Coding) -> String {
     match coding {
         Coding::Base64 => {
@@ -55,7 +64,7 @@ pub(super) fn encoded(bytes: &[u8], coding: Coding) -> String {
     }
 }
 
-/// Characters of base64 in a line, which every decoder takes; and bytes in a line of escapes.
+/// The number of base64 characters in a line that every decoder accepts, and the number of bytes in a line of escapes.
 const LINE: usize = 64;
 
 #[cfg(test)]

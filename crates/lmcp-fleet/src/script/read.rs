@@ -33,12 +33,12 @@ pub(super) async fn read_file(far: Arc<Far>, args: Args, cx: Cx) -> ToolResult<A
         }
     }
     lease.done();
-    // What was brought is in the copies now.
+    // The copies hold the data now.
     drop(answer);
     copies.mirror.read_file(args, cx).await
 }
 
-/// Brings the part of a large file that is asked for.
+/// Brings the wanted part of a large file.
 async fn piece(
     lease: &mut Lease<'_>,
     copies: &Copies,

@@ -17,14 +17,14 @@ use super::{
     Far,
     copies::Folder,
     jobs::{length, read_job},
-    link::Call,
+    link::{Call, INPUT},
     parts,
     pool::Lease,
     start::{About, prepare, script},
 };
 use crate::limits::{GRACE, LONGEST_TIMEOUT};
 
-/// Signs of life: the first early, the others before anybody gives up.
+/// Signs of life: the first one comes early, the others before a client gives up.
 const FIRST_SIGN: Duration = Duration::from_secs(2);
 const NEXT_SIGN: Duration = Duration::from_secs(15);
 
@@ -45,7 +45,7 @@ pub(super) async fn shell(far: Arc<Far>, args: Args, cx: Cx) -> ToolResult<Answe
         taken: vec![
             ("run", run.as_bytes()),
             ("about", &json),
-            ("in", input.as_bytes()),
+            (INPUT, input.as_bytes()),
         ],
         current: Some(&id),
         function: "far_run",
@@ -68,7 +68,7 @@ pub(super) async fn shell(far: Arc<Far>, args: Args, cx: Cx) -> ToolResult<Answe
                 if !cx.capabilities().has_extension(task::EXTENSION) {
                     return keep(lease, &id, began, &cx).await;
                 }
-                // The client asks for the result itself, whenever it likes.
+                // The client asks for the result itself, at any time.
                 cx.detach().await;
             }
         }
@@ -82,9 +82,9 @@ async fn until(time: Option<Instant>) {
     }
 }
 
-/// The command has ended.
+/// Returns the result of a command that has ended.
 async fn over(
-    mut lease: Lease<'_>,
+    lease: Lease<'_>,
     id: &str,
     said: &parts::Answer,
     after: Duration,
@@ -105,12 +105,11 @@ async fn over(
         true => "far_current=\n".to_owned(),
         false => format!("far_current=\nfar_forget {id} </dev/null >/dev/null 2>&1 &\n"),
     };
-    lease.link.tell(&forget).await?;
-    lease.done();
+    lease.done_after(&forget).await;
     Ok(answer)
 }
 
-/// The command becomes a job, unless it ends just now.
+/// Turns the command into a job, unless the command ends just now.
 async fn keep(mut lease: Lease<'_>, id: &str, began: Instant, cx: &Cx) -> ToolResult<Answer<Ran>> {
     let looked_at = LOOKED_AT.map(|bytes| bytes.to_string());
     let mut words = vec![id];
@@ -126,12 +125,13 @@ async fn keep(mut lease: Lease<'_>, id: &str, began: Instant, cx: &Cx) -> ToolRe
         let said = had_ended.unwrap_or(said);
         return over(lease, id, &said, began.elapsed(), cx).await;
     }
-    lease.link.tell("far_current=\n").await?;
-    lease.done();
-    handed_over(id, record(&said)?.path(), began.elapsed(), cx)
+    lease.done_after("far_current=\n").await;
+    let goes_on = |err: ToolError| err.hint(format!("the command goes on as job `{id}`"));
+    let record = record(&said).map_err(goes_on)?;
+    handed_over(id, record.path(), began.elapsed(), cx).map_err(goes_on)
 }
 
-/// A record of what a command wrote, of the parts that came of it.
+/// Writes a record of a command's output from the parts.
 fn record(said: &parts::Answer) -> ToolResult<Folder> {
     let folder = Folder::new()?;
     let job = said.part("job");
@@ -146,7 +146,7 @@ fn record(said: &parts::Answer) -> ToolResult<Folder> {
             _ => continue,
         };
         let at: u64 = part.number(1).unwrap_or_default();
-        // It may have written more since it was counted.
+        // The command may have written more since its output was counted.
         let fits = usize::try_from(most.saturating_sub(at)).unwrap_or(usize::MAX);
         let bytes = part.bytes.get(..fits).unwrap_or(part.bytes);
         output.pieces.push((start + at.min(most), bytes));

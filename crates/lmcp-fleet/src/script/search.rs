@@ -1,7 +1,8 @@
-//! `search_files`: the shell is a sieve, which brings the files in which a match may be, and the tool searches these.
+//! `search_files`: the shell is a sieve: it brings the files that may hold a match, and the tool searches them.
 //!
-//! Patterns mean the same as everywhere, because only the tool looks at them. The shell looks for texts that every match must
-//! contain, in ASCII; where a pattern has none, all files come. What a file says in UTF-16 is found only then.
+//! Patterns mean the same as everywhere, because only the tool interprets them. The shell looks for ASCII texts that every
+//! match must contain; if a pattern has no such text, all files are brought. A match in a UTF-16 file is found only in that
+//! case.
 
 use std::{
     fs::{self, File},
@@ -103,10 +104,10 @@ pub(super) async fn search_files(
     copies.mirror.search_files(args, cx).await
 }
 
-/// How many levels of folders are looked at for names.
+/// The number of levels of folders that are searched for names.
 const DEEPEST: &str = "64";
 
-/// Makes copies of what was brought.
+/// Makes copies of the files that the shell brought.
 fn fill(folder: &Path, said: &parts::Answer) -> io::Result<()> {
     let mut entry: Option<Entry> = None;
     for part in said.parts() {
@@ -114,7 +115,7 @@ fn fill(folder: &Path, said: &parts::Answer) -> io::Result<()> {
             ("entry", _) => {
                 let mut read = Entry::read(&part);
                 if let Some(found) = &read {
-                    // Of names alone, a file without content is enough; folders come by themselves.
+                    // If only names were brought, an empty file is enough; the folders above are made with it.
                     if found.mode & 0o170_000 != 0o100_000 {
                         read = None;
                     } else {
@@ -140,7 +141,7 @@ fn make(folder: &Path, entry: &Entry, content: &[u8]) -> io::Result<()> {
     file.set_times(times(entry.mtime))
 }
 
-/// Texts of which every match contains one. None if there are no such.
+/// Returns texts of which every match contains at least one. Empty if there are no such texts.
 fn texts(args: &Args) -> Vec<String> {
     let pattern = args.pattern();
     let found = if args.is_literal() {
@@ -150,7 +151,7 @@ fn texts(args: &Args) -> Vec<String> {
         parsed.and_then(|hir| needed(&hir))
     };
     let texts = found.unwrap_or_default().into_iter().map(|text| {
-        // The sieve looks at lines, and other letters than those of ASCII look different in other encodings.
+        // The sieve looks at lines, and letters outside of ASCII have other bytes in other encodings.
         let parts =
             text.split(|letter: char| letter == '\n' || letter == '\r' || !letter.is_ascii());
         parts
@@ -165,13 +166,13 @@ fn texts(args: &Args) -> Vec<String> {
     }
 }
 
-/// Texts of which whatever a pattern matches contains one.
+/// Returns texts such that every match of a pattern contains at least one of them.
 fn needed(hir: &Hir) -> Option<Vec<String>> {
     match hir.kind() {
         HirKind::Literal(literal) => Some(vec![String::from_utf8(literal.0.to_vec()).ok()?]),
         HirKind::Capture(capture) => needed(&capture.sub),
         HirKind::Repetition(repetition) if repetition.min > 0 => needed(&repetition.sub),
-        // The one whose shortest text is longest lets least through.
+        // The best part is the one whose shortest text is longest: it lets the fewest files through.
         HirKind::Concat(all) => all
             .iter()
             .filter_map(needed)
@@ -184,7 +185,7 @@ fn needed(hir: &Hir) -> Option<Vec<String>> {
     }
 }
 
-/// More are no sieve.
+/// With more texts, the sieve would hold almost nothing back.
 const MOST_TEXTS: usize = 64;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What a command becomes on a host: the script that starts it, and what is written down of it. And `shell_bg`.
+//! The start of a command on a host: the script that starts it, and the record about it. Also `shell_bg`.
 
 use std::{
     path::{Path, PathBuf},
@@ -22,16 +22,16 @@ use super::{
 };
 use crate::limits::{DAYS_KEPT, GRACE, JOBS_KEPT};
 
-/// What is written down of a job, beside what its shell knows.
+/// The record about a job, beside the facts that its shell knows.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct About {
     pub(super) owner: String,
     pub(super) command: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) session: Option<String>,
-    /// Was it started by a call that waits for it?
+    /// Whether a call that waits for the job started it.
     pub(super) is_call: bool,
-    /// In seconds, as `sleep` takes them; 0 is never.
+    /// The time limit in seconds, as `sleep` takes them; 0 means no limit.
     pub(super) limit: String,
 }
 
@@ -44,7 +44,7 @@ impl About {
             is_call,
             limit: command
                 .timeout
-                // Every `sleep` knows whole seconds, and not every one parts of them.
+                // Every `sleep` takes whole seconds, and some do not take fractions.
                 .map_or(0, |limit| {
                     limit.as_secs() + u64::from(limit.subsec_nanos() > 0)
                 })
@@ -75,7 +75,7 @@ pub(super) async fn shell_bg(
     Ok(started(&id, pid, None))
 }
 
-/// Starts a job, and gives the number of its first process. Of `far_again` the first word is the old job.
+/// Starts a job, and returns the number of its first process. For `far_again`, the first word is the old job.
 pub(super) async fn start(
     lease: &mut Lease<'_>,
     id: &str,
@@ -105,10 +105,10 @@ pub(super) async fn start(
     pid.ok_or_else(|| ToolError::new("the command could not be started"))
 }
 
-/// Makes sure that a command can be run as it is wanted. Gives its folder.
+/// Checks that a command can be run as requested. Returns its folder.
 ///
 /// # Errors
-/// It cannot, with the way out.
+/// The command cannot be run; the error has a hint.
 pub(super) async fn prepare(
     lease: &mut Lease<'_>,
     command: &Command,
@@ -155,7 +155,7 @@ pub(super) async fn prepare(
     Ok(Some(path))
 }
 
-/// What starts a command. Its first line says whose processes these are.
+/// Returns the script that starts a command. Its first line names the job that the processes belong to.
 pub(super) fn script(id: &str, command: &Command, folder: Option<&Path>, facts: &Facts) -> String {
     let mut text =
         format!("export LMCP_SCRIPT_JOB={id}\nunset LMCP_SCRIPT_GUARD LMCP_SCRIPT_LINK\n");
@@ -164,14 +164,14 @@ pub(super) fn script(id: &str, command: &Command, folder: Option<&Path>, facts: 
     let folder = word(folder.to_str().unwrap_or_default());
     text.push_str(&format!("cd {folder} || exit 126\n"));
     let words = match &command.line {
-        // What people write are lines for bash, more often than they know.
+        // People often write lines that need bash without knowing it.
         Some(line) if facts.has_bash => vec!["bash", "-c", line],
         Some(line) => vec!["sh", "-c", line],
         None => command.words.iter().map(String::as_str).collect(),
     };
     if command.line.is_none() {
         let program = word(words.first().copied().unwrap_or_default());
-        // Told as what it is: nothing has run.
+        // The record says that nothing has run.
         let tell = "{ : >\"${0%/run}/not_run\"; exit 127; }";
         text.push_str(&format!("command -v {program} >/dev/null || {tell}\n"));
     }
@@ -188,5 +188,5 @@ pub(super) fn script(id: &str, command: &Command, folder: Option<&Path>, facts: 
     text
 }
 
-/// The kernel takes arguments of 128 KiB.
+/// The kernel accepts arguments of up to 128 KiB.
 const LONGEST_LINE: usize = 128 * 1024 - 1;

@@ -1,4 +1,4 @@
-//! `systeminfo`, as far as files of a host tell.
+//! `systeminfo`, as far as the files of a host hold its facts.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -35,7 +35,7 @@ pub(super) async fn systeminfo(
         .await?;
     lease.done();
     for (path, file) in FILES_TO_COPY.iter().zip(brought(&said)) {
-        // What may not be read tells nothing, and costs nothing else.
+        // A file that may not be read is skipped.
         if matches!(file.found, Found::File { readable: true, .. }) {
             copies.put(&PathBuf::from(path), "read", &file)?;
         }

@@ -1,5 +1,5 @@
-//! `write_file` and `edit_file`: the tool changes a copy, and the shell gives the file what the copy holds, if nobody else
-//! has changed it meanwhile.
+//! `write_file` and `edit_file`: the tool changes a copy, and the shell writes the content of the copy into the file, if
+//! nobody else has changed the file meanwhile.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -19,7 +19,7 @@ use super::{
 };
 use crate::limits::EDIT_BYTES;
 
-/// How often an edit is made anew because the file was changed meanwhile.
+/// How often an edit is repeated because the file was changed meanwhile.
 const ATTEMPTS: usize = 4;
 
 pub(super) async fn write_file(
@@ -35,7 +35,7 @@ pub(super) async fn write_file(
     let (is_append, is_create) = (args.is_append(), args.is_create());
     let (is_conditional, makes_folders) = (args.is_conditional(), args.makes_folders());
     let answer = copies.mirror.write_file(args, cx.clone()).await?;
-    // Without a path there would have been an error.
+    // Without a path, the tool would have returned an error.
     if let (Some(path), Some(before)) = (there.first(), before.into_iter().next()) {
         let _memory = cx.reserve(copies.length(path)).await?;
         let after = copies.content(path).unwrap_or_default();
@@ -97,7 +97,7 @@ pub(super) async fn edit_file(
             (sum(&after) != before.sum).then_some((path, before, after))
         });
         let mut changed: Vec<_> = changed.collect();
-        // One file may have been named twice.
+        // The call may have named one file twice.
         changed.dedup_by_key(|(path, ..)| copies.place(path));
         let changes = changed.iter().map(|(path, before, after)| Change {
             path,
@@ -117,7 +117,7 @@ pub(super) async fn edit_file(
     }
 }
 
-/// A file that gets other content.
+/// A file that gets new content.
 #[derive(Clone, Copy)]
 struct Change<'a> {
     path: &'a PathBuf,
@@ -125,22 +125,22 @@ struct Change<'a> {
     expected: Expected<'a>,
 }
 
-/// What a file held.
+/// The content of a file before the change.
 struct Before {
     length: usize,
     sum: String,
-    /// All of it, where the host has no checksums, with the memory that it takes.
+    /// All of the content, if the host has no checksums, with the memory that it takes.
     content: Option<(Vec<u8>, Reservation)>,
 }
 
-/// What must stand there, for that.
+/// The condition that the file must meet for the change.
 #[derive(Clone, Copy)]
 enum Expected<'a> {
     Anything,
     Nothing,
-    /// This content.
+    /// The file has this content.
     Content(&'a Before),
-    /// Anything, to which the content is added.
+    /// The file may have any content, and the new content is appended.
     Added,
 }
 
@@ -151,7 +151,8 @@ fn expect_writing(lease: &Lease<'_>) -> ToolResult<Copies> {
     Copies::new(&facts)
 }
 
-/// Brings files that are to be written, and gives what each held. Where nobody needs what they held, that is nothing.
+/// Brings files that are to be written, and returns the state of each existing file before the change. The content is only
+/// brought if `with_content` is set.
 async fn bring(
     lease: &mut Lease<'_>,
     copies: &mut Copies,
@@ -199,7 +200,7 @@ async fn bring(
     Ok(held)
 }
 
-/// Writes changes, all of them or none.
+/// Writes all changes, or none of them.
 async fn save(
     far: &Far,
     lease: &mut Lease<'_>,
@@ -231,12 +232,12 @@ async fn save(
         words.push(new.clone());
     }
     call.words = words.iter().map(String::as_str).collect();
-    // A file is compared and then replaced; of what this hub does, nothing comes in between.
+    // The shell compares a file and then replaces it. No other write of this hub can come in between.
     let _alone = far.saving.lock().await;
     lease.call(&call).await
 }
 
-/// What stood in the way of a change, in the words of the tools.
+/// Turns the reason why a change failed into the words of the tools.
 fn check(answer: &parts::Answer, changes: &[Change<'_>]) -> ToolResult<()> {
     if answer.code == 0 {
         return Ok(());

@@ -1,5 +1,5 @@
-//! The same calls on this machine's own tools and over a shell give the same results, but for times, names of jobs and numbers
-//! of processes.
+//! The same calls with this machine's own tools and over a shell give the same results, except for times, names of jobs and
+//! numbers of processes.
 
 use std::{fs, path::Path, process::Command};
 
@@ -10,7 +10,8 @@ use serde_json::Value;
 
 use crate::support::{Far, text};
 
-/// What may differ: times, numbers of processes, what only a guard can measure, and what only searching elsewhere counts.
+/// The members that may differ: times, numbers of processes, values that only a guard can measure, and counts that depend on
+/// the kind of search.
 const DIFFERENT: [&str; 16] = [
     "duration_ms",
     "cpu_ms",
@@ -41,7 +42,7 @@ fn local(state: &Path) -> Handle {
     server.start().unwrap()
 }
 
-/// The program that guards commands, built if it is not there: it belongs to another crate.
+/// Returns the program that guards commands, and builds it if it does not exist: it belongs to another crate.
 fn guard() -> std::path::PathBuf {
     let own = std::env::current_exe().unwrap();
     let folder = own.parent().unwrap().parent().unwrap();
@@ -58,7 +59,7 @@ fn guard() -> std::path::PathBuf {
 fn without_differences(value: &mut Value) {
     match value {
         Value::Object(members) => {
-            // The name of a job, and where its own server offers what it wrote; what is told of a job stays.
+            // Removes the name of a job and the link to its output; the report about a job stays.
             let is_link = |value: &Value| {
                 value
                     .as_str()
@@ -76,7 +77,7 @@ fn without_differences(value: &mut Value) {
     }
 }
 
-/// A folder with a bit of everything.
+/// Makes a folder with files of every kind.
 fn tree(folder: &Path) {
     fs::create_dir_all(folder.join("src/deep")).unwrap();
     fs::write(
@@ -106,8 +107,8 @@ fn tree(folder: &Path) {
     .unwrap();
 }
 
-/// A tool and its arguments in each line; `TREE` is the folder, `JOB` the job that was started last. The tests of the binary
-/// make the same calls through a hub, on every way to a host.
+/// Each line holds a tool and its arguments; `TREE` is the folder, `JOB` the job that was started last. The tests of the
+/// binary make the same calls through a hub, on every way to a host.
 const CALLS: &str = include_str!("alike.txt");
 
 fn placed(args: &str, folder: &Path, job: &str) -> Value {

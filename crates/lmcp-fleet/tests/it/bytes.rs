@@ -1,4 +1,4 @@
-//! Any bytes come through, in both directions, however the host decodes them.
+//! Any bytes can be sent in both directions, with every kind of decoder on the host.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use proptest::{collection::vec, prelude::*};

@@ -148,7 +148,7 @@ async fn a_slow_call_holds_up_nobody() {
     let fifo = far.path("fifo");
     far.value("shell", json!({ "argv": ["mkfifo", fifo] }))
         .await;
-    // Each opens one end of it, and waits for the other to come.
+    // Each command opens one end of the FIFO, and waits for the other.
     let slow = far.value("shell", json!({ "command": format!("cat '{fifo}'") }));
     let quick = far.value(
         "shell",

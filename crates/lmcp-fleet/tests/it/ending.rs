@@ -1,4 +1,4 @@
-//! A call that nobody waits for leaves nothing behind.
+//! A call that nobody waits for leaves no process behind.
 
 use lmcp_testkit::soon;
 use rustix::process::{Signal, kill_process};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Far, all};
 
-/// A command that says when it runs, at a gate.
+/// Returns a command that writes to a FIFO when it runs, and the path of the FIFO.
 async fn gated(far: &Far, extra: &str) -> (String, Value) {
     let gate = far.path("gate");
     far.value("shell", json!({ "argv": ["mkfifo", gate] }))
@@ -15,7 +15,7 @@ async fn gated(far: &Far, extra: &str) -> (String, Value) {
     (gate, json!({ "command": command }))
 }
 
-/// Waits until it runs.
+/// Waits until the command runs.
 async fn running(far: &Far, gate: &str) {
     let up = far
         .value("shell", json!({ "command": format!("cat '{gate}'") }))
@@ -24,7 +24,7 @@ async fn running(far: &Far, gate: &str) {
     assert!(!far.processes().is_empty());
 }
 
-/// Calls for a command, and gives up when it runs.
+/// Calls `shell` with a command, and cancels the call when the command runs.
 async fn cancelled(far: &Far, extra: &str) {
     let (gate, args) = gated(far, extra).await;
     tokio::select! {
@@ -73,4 +73,33 @@ async fn a_lost_link_ends_the_call_on_both_sides() {
     soon(far.nothing_left()).await;
     let after = far.value("shell", json!({ "command": "echo back" })).await;
     assert_eq!(after["stdout"], "back\n");
+}
+
+/// Lets go of what such a host holds open.
+fn let_go(far: &Far) {
+    std::fs::write(far.path("hold"), "").unwrap();
+}
+
+#[tokio::test]
+async fn a_command_that_has_ended_is_answered_though_its_host_reads_no_more() {
+    let far = Far::deaf_after("far_run");
+    let ran = far
+        .value("shell", json!({ "command": "echo done; exit 3" }))
+        .await;
+    assert_eq!(
+        (&ran["stdout"], &ran["exit_code"]),
+        (&json!("done\n"), &json!(3))
+    );
+    let_go(&far);
+    soon(far.nothing_left()).await;
+}
+
+#[tokio::test]
+async fn a_command_that_becomes_a_job_is_named_though_its_host_reads_no_more() {
+    let far = Far::deaf_after("far_keep");
+    let command = json!({ "command": "echo up; sleep 1000", "yield_after": 0.5 });
+    let ran = far.value("shell", command).await;
+    assert_eq!(ran["stdout"], "up\n");
+    assert!(ran["job"].is_string(), "{ran}");
+    let_go(&far);
 }

@@ -240,7 +240,7 @@ async fn a_draft_is_not_written_through_what_somebody_put_in_its_place() {
         for name in ["file", "new"] {
             let file = json!({ "path": far.path("file"), "content": "one\n" });
             far.value("write_file", file).await;
-            // The folder of a connection has the mark in its name that is in the names of drafts, too.
+            // The mark in the name of a connection's folder is also in the names of drafts.
             let jobs = far.home.path().join(".local/state/lmcp/script-jobs");
             for entry in fs::read_dir(jobs).unwrap().flatten() {
                 let folder = entry.file_name().into_string().unwrap();

@@ -1,4 +1,4 @@
-//! Jobs on every kind of host: they outlive the connection, are typed into, and end with all they started.
+//! Jobs on every kind of host: they outlive the connection, read typed input, and end with all processes that they started.
 
 use std::{fs, time::Duration};
 
@@ -121,7 +121,7 @@ async fn signals_reach_a_job_or_are_refused() {
         } else {
             let wait = json!({ "id": id, "wait_exit": true });
             let mut read = output(&far, wait.clone()).await;
-            // dash loses a signal that comes while it starts a process.
+            // dash loses a signal that arrives while it starts a process.
             while read["state"] == "running" {
                 far.value("job_stop", json!({ "id": id, "signal": "INT" }))
                     .await;
@@ -191,10 +191,10 @@ async fn a_pattern_that_takes_long_holds_up_nobody() {
     fs::write(&file, text).unwrap();
     let id = start(&far, &format!("cat {}", file.display())).await;
     output(&far, json!({ "id": id, "wait_exit": true })).await;
-    // For each letter, the search has to remember which of the last 150 were an `a`.
+    // For each letter, the search must remember which of the last 150 letters were an `a`.
     let search = json!({ "id": id, "search": "[ab]*a[ab]{150}[cd]" });
     let search = far.client.call_tool("job_output", search);
-    // On the thread of all callers, the search would end before anybody notices that its time is over.
+    // If the search ran on the thread of all callers, it would end before its time limit could be noticed.
     let searched = timeout(Duration::from_secs(3), search).await;
     assert!(searched.is_err(), "{searched:?}");
 }

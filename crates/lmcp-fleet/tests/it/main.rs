@@ -10,4 +10,5 @@ mod commands;
 mod ending;
 mod files;
 mod jobs;
+mod kept;
 mod memory;

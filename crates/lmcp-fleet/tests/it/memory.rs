@@ -1,4 +1,4 @@
-//! What a host writes is memory of the caller that it writes it for.
+//! The output of a host counts as memory of the caller that it is for.
 
 use std::{env, fs, os::unix::fs::PermissionsExt as _};
 
@@ -30,7 +30,7 @@ async fn a_host_that_writes_without_end_gets_no_more_than_the_share_of_its_calle
     let error = refused.unwrap_err();
     let words = error.to_string();
     assert!(words.contains("share of the hub's memory"), "{words}");
-    // A fault of the way would take the host from all other callers.
+    // If the error were a fault of the way, all other callers would lose the host.
     let data = error.data.clone().unwrap_or_default();
     assert_eq!(data["fault"], json!(null), "{data}");
     assert_eq!(endpoint.budget().used(), 0);

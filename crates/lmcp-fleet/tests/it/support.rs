@@ -1,4 +1,4 @@
-//! Hosts behind the shells that there are here, each with a home of its own.
+//! Hosts behind the shells of this machine, each with a home of its own.
 
 use std::{fs, os::unix::fs::symlink, path::Path, process::Command, time::Duration};
 
@@ -15,18 +15,18 @@ pub(crate) struct Far {
     pub(crate) name: &'static str,
     pub(crate) client: Client,
     pub(crate) home: Home,
-    /// Its programs, if these are not all that there are here.
+    /// Its programs, if they are not all programs of this machine.
     _programs: Option<TempDir>,
 }
 
 impl Far {
-    /// A host with these programs, or with ours, behind this shell.
+    /// Returns a host behind this shell, with these programs or with those of this machine.
     fn new(name: &'static str, words: &[&str], programs: Option<TempDir>) -> Self {
         let home = Home(tempfile::tempdir().unwrap());
         Self::at(name, words, programs, home)
     }
 
-    /// The same with a home that there is.
+    /// Does the same with an existing home.
     fn at(name: &'static str, words: &[&str], programs: Option<TempDir>, home: Home) -> Self {
         let mut command = vec!["env".to_owned(), "-u".into(), "XDG_STATE_HOME".into()];
         command.push(format!("HOME={}", home.path().display()));
@@ -43,19 +43,29 @@ impl Far {
         }
     }
 
-    /// A host behind plain `sh`, which has all that this machine has.
+    /// Returns a host behind plain `sh`, with all programs of this machine.
     pub(crate) fn sh() -> Self {
         Self::new("sh", &["sh"], None)
     }
 
-    /// The same host, as another hub sees it.
+    /// Returns the same host, as another hub sees it.
     pub(crate) fn again(self) -> Self {
         Self::sh_at(self.leave())
     }
 
-    /// The same at the other end of a program that passes on what is said to it.
+    /// Returns a host behind a program that passes on its input to `sh`.
     pub(crate) fn behind_relay() -> Self {
         Self::new("relay", &["sh", "-c", "cat | sh"], None)
+    }
+
+    /// The same at the other end of a program that reads nothing after a call of this function, and goes when `hold` has been opened.
+    pub(crate) fn deaf_after(function: &str) -> Self {
+        let relay = format!(
+            "mkfifo \"$HOME/hold\"; exec 3<&0 <&-; {{ exec <&3 3<&-; while IFS= read -r line; do \
+               case $line in *\"'{function}'\"*) exec <&-;; esac; printf '%s\\n' \"$line\"; \
+             done 2>/dev/null; read -r line <\"$HOME/hold\"; }} | {{ exec 3<&-; exec sh; }} & exec 3<&-; wait"
+        );
+        Self::new("deaf", &["sh", "-c", &relay], None)
     }
 
     /// Gives up the connections to it, and leaves its home.
@@ -68,7 +78,7 @@ impl Far {
         Self::at("sh", &["sh"], None, home)
     }
 
-    /// The command lines of what commands on it have left running.
+    /// Returns the command lines of processes that commands have left running on the host.
     pub(crate) fn processes(&self) -> Vec<String> {
         let home = format!("HOME={}\0", self.home.path().display());
         let processes = fs::read_dir("/proc")
@@ -86,7 +96,7 @@ impl Far {
         processes.collect()
     }
 
-    /// What passes on what is said to it.
+    /// Returns the programs that pass on input to the host.
     pub(crate) fn relays(&self) -> Vec<Pid> {
         let home = format!("HOME={}\0", self.home.path().display());
         let found = fs::read_dir("/proc")
@@ -102,14 +112,14 @@ impl Far {
         found.collect()
     }
 
-    /// Waits until commands have left nothing running, and nothing else.
+    /// Waits until no process of a command runs, and no command is kept.
     pub(crate) async fn nothing_left(&self) {
         while !self.processes().is_empty() || self.kept() > 0 {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
 
-    /// How many commands are kept on it.
+    /// Returns how many commands are kept on the host.
     fn kept(&self) -> usize {
         let folder = self.home.path().join(".local/state/lmcp/script-jobs");
         let names = fs::read_dir(folder).unwrap().flatten();
@@ -126,14 +136,14 @@ impl Far {
         soon(self.client.call_tool(tool, args)).await.unwrap()
     }
 
-    /// The structured part of a result that is no error.
+    /// Returns the structured part of a result that is not an error.
     pub(crate) async fn value(&self, tool: &str, args: Value) -> Value {
         let result = self.call(tool, args).await;
         assert!(!result.is_error, "{}: {}", self.name, text(&result));
         result.structured_content.unwrap()
     }
 
-    /// The words of an error.
+    /// Returns the words of an error.
     pub(crate) async fn error(&self, tool: &str, args: Value) -> String {
         let result = self.call(tool, args).await;
         assert!(result.is_error, "{}: {result:?}", self.name);
@@ -141,7 +151,7 @@ impl Far {
     }
 }
 
-/// The home of a host. Jobs outlive everything else; those of a test that fails end with this.
+/// The home of a host. Jobs outlive everything else, so jobs of a failed test are ended when this is dropped.
 pub(crate) struct Home(TempDir);
 
 impl Home {
@@ -156,12 +166,12 @@ impl Drop for Home {
         for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
             let environment = fs::read(entry.path().join("environ")).unwrap_or_default();
             let environment = String::from_utf8_lossy(&environment);
-            let is_job = environment.contains(&home) && environment.contains("LMCP_SCRIPT_");
+            let is_ours = environment.contains(&home);
             let number = entry
                 .file_name()
                 .to_str()
                 .and_then(|name| name.parse().ok());
-            if let Some(process) = number.and_then(Pid::from_raw).filter(|_| is_job) {
+            if let Some(process) = number.and_then(Pid::from_raw).filter(|_| is_ours) {
                 // It may have ended just now.
                 let _ = kill_process(process, Signal::KILL);
             }
@@ -169,7 +179,8 @@ impl Drop for Home {
     }
 }
 
-/// Every kind of host: bash for jobs, dash alone, and nothing but BusyBox, with base64 and checksums and without.
+/// Returns every kind of host: with bash for jobs, with dash alone, and with only BusyBox, with and without base64 and
+/// checksums.
 pub(crate) fn all() -> Vec<Far> {
     let mut hosts = vec![Far::sh()];
     let programs = without(&["bash", "perl", "python3"]);
@@ -184,7 +195,7 @@ pub(crate) fn all() -> Vec<Far> {
     hosts
 }
 
-/// A folder with what PATH has, but for some programs.
+/// Returns a folder with the programs of PATH, except some.
 fn without(names: &[&str]) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     for source in ["/usr/local/bin", "/usr/bin", "/bin"] {
@@ -192,7 +203,7 @@ fn without(names: &[&str]) -> TempDir {
             let name = entry.file_name();
             let is_left_out = |left_out: &&str| name.to_string_lossy().starts_with(left_out);
             if !names.iter().any(is_left_out) {
-                // What comes first in PATH stays.
+                // The first program of a name in PATH wins.
                 let _ = symlink(entry.path(), folder.path().join(&name));
             }
         }
@@ -200,7 +211,7 @@ fn without(names: &[&str]) -> TempDir {
     folder
 }
 
-/// A folder with the programs of BusyBox, but for some.
+/// Returns a folder with the programs of BusyBox, except some.
 fn busybox(without: &[&str]) -> Option<TempDir> {
     let listed = Command::new("busybox").arg("--list").output().ok()?;
     let names = String::from_utf8(listed.stdout).ok()?;
@@ -222,7 +233,7 @@ pub(crate) fn text(result: &CallToolResult) -> String {
     texts.collect::<Vec<_>>().join("\n")
 }
 
-/// Says what of a test cannot be done here, and why.
+/// Reports a part of a test that cannot run here, and the reason.
 #[expect(clippy::print_stderr, reason = "whoever runs the tests reads it")]
 pub(crate) fn skipped(why: &str) {
     eprintln!("skipped: {why}");

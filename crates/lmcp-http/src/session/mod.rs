@@ -1,7 +1,7 @@
-//! The sessions of older revisions, of which hardly anything is kept.
+//! The sessions of older revisions. The server keeps hardly anything of them.
 //!
-//! A session is its id, which the client carries. Here stands only what goes on now: running calls, streams that a
-//! client may come back to, what it wished for. Whatever has nothing going on has no entry.
+//! A session is its id, which the client carries. This module keeps only what a session needs now: running calls, streams that
+//! a client may come back to, and the client's wishes. A session without any of these has no entry.
 
 mod table;
 
@@ -35,9 +35,9 @@ pub(crate) struct Sessions {
     places: Budget,
     table: Mutex<Table>,
     next_stream: AtomicU64,
-    /// The calls that run. They belong to nobody's connection.
+    /// The running calls. They belong to no connection.
     tasks: Tasks,
-    /// When the answers to those become streams of events.
+    /// The times at which the answers to these calls become streams of events.
     pub(crate) patience: Deadlines,
 }
 
@@ -48,16 +48,16 @@ pub(crate) struct Held {
     agreement: Agreement,
 }
 
-/// Who sent a request, in a revision that has sessions.
+/// The sender of a request, in a revision that has sessions.
 #[derive(Clone)]
 pub(crate) enum Member {
-    /// Of a session.
+    /// The client of a session.
     Of(Held),
-    /// Of none.
+    /// A client without a session.
     Alone(Session),
 }
 
-/// Why a request is not taken.
+/// The reason why a request is refused.
 pub(crate) enum Stranger {
     /// The session is not known: the client must make a new one.
     Unknown,
@@ -73,14 +73,14 @@ impl Sessions {
         Self::make(server, server.session_key().clone(), places)
     }
 
-    /// Those of another service at a path of its own: what is opened there is unknown here, and the other way round.
+    /// Makes the sessions of another service at a path of its own. A session of one path is unknown at the other.
     pub(crate) fn beside(&self, server: &Endpoint, path: &str) -> Arc<Self> {
         let key = server.session_key().for_purpose(&format!("path {path}"));
         Self::make(server, key, self.places.clone())
     }
 
     fn make(server: &Endpoint, key: SessionKey, places: Budget) -> Arc<Self> {
-        // Begins anywhere, so that a stream of an earlier life is not taken for one of this.
+        // The numbers start at random, so that a stream of an earlier process is not taken for one of this.
         let start = RandomState::new().build_hasher().finish() >> 24;
         Arc::new(Self {
             key,
@@ -94,13 +94,13 @@ impl Sessions {
         })
     }
 
-    /// A new session: nothing of it is kept.
+    /// Makes a new session. Nothing of it is kept.
     pub(crate) fn open(&self, agreement: Agreement, caller: &Caller) -> (Held, String) {
         let (id, text) = self.key.issue(&agreement, caller);
         (Held { id, agreement }, text)
     }
 
-    /// Who sent a request, by its headers. `None`: it claims a revision in which every request stands alone.
+    /// Finds the sender of a request by its headers. `None`: the request claims a revision in which every request stands alone.
     pub(crate) fn member(&self, caller: &Caller) -> Result<Option<Member>, Stranger> {
         let version = caller.header(header::PROTOCOL_VERSION);
         let text = match caller.header_value(header::SESSION_ID) {
@@ -125,7 +125,7 @@ impl Sessions {
         Ok(Some(Member::Of(Held { id, agreement })))
     }
 
-    /// The session as the engine sees it.
+    /// Makes the session for the engine.
     pub(crate) fn session(self: &Arc<Self>, held: &Held, can_ask: bool) -> Session {
         let mut agreement = held.agreement.clone();
         if !can_ask {
@@ -135,7 +135,7 @@ impl Sessions {
         Session::kept(agreement, held.id, keeper)
     }
 
-    /// A place for a call that did not end in its first turn.
+    /// Reserves a place for a call that did not end in its first turn.
     pub(crate) fn find_place(
         &self,
         session: &SessionId,
@@ -144,33 +144,35 @@ impl Sessions {
         others: usize,
     ) -> Result<Room, RpcError> {
         let (mut table, limits) = (self.lock(), &self.limits);
-        match table.entries.get(session) {
+        let entry = match table.entries.get(session) {
             Some(entry) => {
                 entry.expect_free(id)?;
                 let own = entry.running() + others;
                 check(own, 1, "requests_in_flight", limits.requests_in_flight)?;
+                None
             }
-            None => table.make_room(limits)?,
-        }
+            None => Some(table.find_room(limits)?),
+        };
         drop(table);
-        let owner = caller.payer();
+        let payer = caller.payer();
         // Calls that wait for an answer do not run.
-        let (my_waiting, all_waiting) = self.server.waiting_questions(&owner);
-        let places = self.places.account(&owner);
+        let (my_waiting, all_waiting) = self.server.waiting_questions(&payer);
+        let places = self.places.account(&payer);
         let mine = places.used().saturating_sub(my_waiting);
         let all = self.places.used().saturating_sub(all_waiting);
         expect_share("session_calls", mine, all, limits.session_calls)?;
         Ok(Room {
+            entry,
             _place: places.take(1),
             _counted: self
                 .server
                 .budget()
-                .account(&owner)
+                .account(&payer)
                 .try_reserve(CALL_BYTES)?,
         })
     }
 
-    /// Is there no request in flight of this id?
+    /// Checks that no request of this id is in flight.
     pub(crate) fn expect_free(&self, session: &SessionId, id: &RequestId) -> Result<(), RpcError> {
         let table = self.lock();
         table
@@ -179,13 +181,13 @@ impl Sessions {
             .map_or(Ok(()), |entry| entry.expect_free(id))
     }
 
-    /// Lets calls run on, whether anybody waits for them or not. What they say is on one stream.
+    /// Lets calls run on, whether a client waits for them or not. Their messages go onto one stream.
     pub(crate) fn run(
         self: &Arc<Self>,
         session: SessionId,
         priming: bool,
         events: bool,
-        calls: Vec<Started>,
+        mut calls: Vec<Started>,
     ) -> Result<Reader, RpcError> {
         let number = self.next_stream.fetch_add(1, Ordering::Relaxed);
         let kept = if events {
@@ -195,14 +197,14 @@ impl Sessions {
         };
         let ids = calls.iter().map(|call| &call.id);
         let stream = Stream::answer(number, ids, priming, kept);
-        // Before anything is said, so that nothing of it is dropped.
+        // The reader is made before any message comes, so that no message is dropped.
         let reader = Reader::open(&stream);
         let running = Arc::new(SharedStream {
             sessions: Arc::downgrade(self),
             session,
             stream: Arc::clone(&stream),
         });
-        self.register(session, &stream, &calls)?;
+        self.register(session, &stream, &mut calls)?;
         for started in calls {
             let Started {
                 id,
@@ -215,7 +217,8 @@ impl Sessions {
                 running: Arc::clone(&running),
                 _room: room,
             };
-            // Not under the lock: a runtime that is closing drops the work here and now, and its place with it.
+            // This is not done under the lock: a runtime that is closing drops the work at once, and with it the place, which
+            // takes the lock.
             let abort = self.tasks.spawn(drive(replies, place, answer_room));
             let mut table = self.lock();
             let call = table
@@ -225,7 +228,7 @@ impl Sessions {
                 .filter(|call| call.stream == number);
             match call {
                 Some(call) => call.abort = Some(abort),
-                // Cancelled or ended meanwhile, or done.
+                // The call was cancelled, or has ended meanwhile.
                 None => abort.abort(),
             }
         }
@@ -236,17 +239,27 @@ impl Sessions {
         &self,
         session: SessionId,
         stream: &Arc<Stream>,
-        calls: &[Started],
+        calls: &mut [Started],
     ) -> Result<(), RpcError> {
+        // The first is for the entry of the session, if it has none; the others are given back.
+        let (mut has_place, mut counted) = (false, None);
+        for room in calls.iter_mut().filter_map(|call| call.room.as_mut()) {
+            has_place = true;
+            counted = counted.or(room.entry.take());
+        }
         let mut table = self.lock();
-        let entry = table.entry(&session, &self.limits)?;
+        let entry = if has_place {
+            table.entry_of_call(&session, counted)?
+        } else {
+            table.entry(&session, &self.limits)?
+        };
         entry.streams.insert(stream.number, Arc::clone(stream));
         for Started { id, .. } in calls {
             let call = Call {
                 stream: stream.number,
                 abort: None,
             };
-            // Of two of one id at the same moment the later one counts.
+            // If two requests of one id come at the same moment, the later one counts.
             entry.calls.insert(id.clone(), call);
         }
         Ok(())
@@ -264,14 +277,14 @@ impl Sessions {
         }
     }
 
-    /// The client works in other folders now.
+    /// Forgets the folders of a client, which works in other folders now.
     pub(crate) fn forget_folders(&self, session: &SessionId) {
         if let Some(live) = self.find(session) {
             live.forget_folders();
         }
     }
 
-    /// Stops a call of a session. It gets no answer, and what it asked is taken back.
+    /// Stops a call of a session. The call gets no answer, and its questions are taken back.
     pub(crate) fn cancel(&self, session: &SessionId, request: &RequestId) {
         let mut table = self.lock();
         let Some(entry) = table.entries.get_mut(session) else {
@@ -292,7 +305,7 @@ impl Sessions {
         }
     }
 
-    /// Ends the streams of all sessions; what they wait for, others may still get.
+    /// Ends the streams of all sessions. The answers to calls may still arrive.
     pub(crate) fn close_streams(&self) {
         let table = self.lock();
         let standing = table
@@ -302,20 +315,20 @@ impl Sessions {
         standing.for_each(|stream| stream.end());
     }
 
-    /// Forgets a stream that was answered without events: nobody can come back to it.
+    /// Forgets a stream that was answered without events: no client can come back to it.
     pub(crate) fn forget(&self, session: &SessionId, number: u64) {
         let mut table = self.lock();
         if let Some(entry) = table.entries.get_mut(session) {
             entry.streams.remove(&number);
         }
         table.tidy(session);
-        // It ended a moment ago, so it is among the last.
+        // The stream ended a moment ago, so it is among the last.
         if let Some(place) = table.over.iter().rposition(|over| over.stream == number) {
             table.forget_over(place);
         }
     }
 
-    /// A stream of its own for a session, in place of the one it had.
+    /// Makes the stream of a session, in the place of its earlier one.
     pub(crate) fn stand(
         &self,
         session: &SessionId,
@@ -332,8 +345,8 @@ impl Sessions {
         Ok(stream)
     }
 
-    /// Nobody reads the stream of a session any more. Where nothing was said on it that a client could come back for, it is
-    /// forgotten, and the session with it if nothing else goes on there.
+    /// Notes that nobody reads the stream of a session any more. If the stream has nothing that a client could come back for,
+    /// it is forgotten, and so is the session if nothing else goes on there.
     pub(crate) fn leave(&self, session: &SessionId, number: u64) {
         let mut table = self.lock();
         let Some(entry) = table.entries.get_mut(session) else {
@@ -346,7 +359,7 @@ impl Sessions {
         }
     }
 
-    /// A stream that a client comes back to, and whether it is the session's own.
+    /// Finds a stream that a client comes back to, and whether it is the session's own stream.
     pub(crate) fn find_stream(
         &self,
         session: &SessionId,
@@ -364,7 +377,7 @@ impl Sessions {
         Some((Arc::clone(stream), false))
     }
 
-    /// Ends a session for good: what runs in it stops.
+    /// Ends a session for good: its calls are stopped.
     pub(crate) fn end(&self, session: SessionId) {
         let mut table = self.lock();
         table.ended.add(session, self.limits.ended_sessions);
@@ -397,7 +410,7 @@ impl SessionStore for Sessions {
     }
 }
 
-/// Says when nobody reads the stream of a session any more.
+/// Notes on drop that nobody reads the stream of a session any more.
 pub(crate) struct Leaving {
     pub(crate) sessions: Weak<Sessions>,
     pub(crate) session: SessionId,
@@ -412,24 +425,26 @@ impl Drop for Leaving {
     }
 }
 
-/// A call that has not been done at once.
+/// A call that did not end in its first turn.
 pub(crate) struct Started {
     pub(crate) id: RequestId,
     pub(crate) replies: Messages,
-    /// Absent where it is answered already.
+    /// `None` for a call that is answered already.
     pub(crate) room: Option<Room>,
-    /// Of a batch: memory for its answer, which may wait for the others.
+    /// Only for a batch: the memory for the answer, which may wait for the others.
     pub(crate) answer_room: Option<Reservation>,
 }
 
-/// The place of a call that runs, and the memory it takes besides its message; given back when it ends.
+/// The place of a running call, and the memory that the call takes besides its message. Dropping this gives both back.
 pub(crate) struct Room {
+    /// The memory for the entry of a session that has none, until it has one.
+    entry: Option<Reservation>,
     _place: Reservation,
     _counted: Reservation,
 }
 
-/// Runs a call to its end. What it says goes onto its stream, as fast as that is read; when its time is over, nothing is
-/// waited for.
+/// Runs a call to its end. Its messages go onto its stream as fast as they are read. When the time of the call is over, it no
+/// longer waits for the reader.
 async fn drive(mut replies: Messages, place: CallPlace, mut answer_room: Option<Reservation>) {
     let stream = &place.running.stream;
     let mut late = false;
@@ -447,19 +462,19 @@ async fn drive(mut replies: Messages, place: CallPlace, mut answer_room: Option<
             }
         }
         stream.push(reply);
-        // A handler that never stops talking must not take everybody's turn.
+        // A handler that sends without end must not take the turns of others.
         tokio::task::consume_budget().await;
     }
 }
 
-/// Several calls that share a stream: it ends with the last of them.
+/// Several calls that share a stream. The stream ends with the last of them.
 struct SharedStream {
     sessions: Weak<Sessions>,
     session: SessionId,
     stream: Arc<Stream>,
 }
 
-/// The place of one call; leaving it, in whatever way, frees it.
+/// The place of one call. Dropping it frees the place.
 struct CallPlace {
     id: RequestId,
     running: Arc<SharedStream>,

@@ -1,4 +1,4 @@
-//! What goes on in the sessions of one server: the table, and how it is kept small.
+//! The table of the sessions that need an entry, and the rules that keep it small.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -15,10 +15,10 @@ use tokio::{task::AbortHandle, time::Instant};
 
 use crate::stream::Stream;
 
-/// What goes on, and what may be come back to.
+/// The entries of sessions, and the ended streams that clients may come back to.
 pub(super) struct Table {
     pub(super) entries: HashMap<SessionId, Entry>,
-    /// Look for what can be forgotten at this size.
+    /// At this number of entries, entries that are not needed are removed.
     pub(super) crowded: usize,
     /// The memory of all entries.
     account: Account,
@@ -28,13 +28,13 @@ pub(super) struct Table {
     pub(super) ended: Ended,
 }
 
-/// What goes on in one session.
+/// The present state of one session.
 pub(super) struct Entry {
     pub(super) live: Arc<SessionState>,
     pub(super) calls: HashMap<RequestId, Call>,
     /// Streams that answer a POST.
     pub(super) streams: HashMap<u64, Arc<Stream>>,
-    /// The one that a GET opened.
+    /// The stream that a GET opened.
     pub(super) standing: Option<Arc<Stream>>,
     pub(super) used: Instant,
     _counted: Reservation,
@@ -45,7 +45,7 @@ const ENTRY_BYTES: usize = 2048;
 
 pub(super) struct Call {
     pub(super) stream: u64,
-    /// Absent for the moment before it runs.
+    /// `None` for the moment before the call runs.
     pub(super) abort: Option<AbortHandle>,
 }
 
@@ -75,8 +75,8 @@ impl Table {
         }
     }
 
-    /// The entry of a session, made where there is none. One that has ended, perhaps in the middle of a first turn, gets
-    /// none any more.
+    /// Returns the entry of a session, and makes one if there is none. A session that has ended, perhaps during a first turn,
+    /// gets no new entry.
     pub(super) fn entry(
         &mut self,
         id: &SessionId,
@@ -86,20 +86,34 @@ impl Table {
             return Err(RpcError::invalid_request("this session has ended"));
         }
         if !self.entries.contains_key(id) {
-            self.make_room(limits)?;
-            let counted = self.count_entry()?;
-            let entry = Entry {
-                live: Arc::default(),
-                calls: HashMap::new(),
-                streams: HashMap::new(),
-                standing: None,
-                used: Instant::now(),
-                _counted: counted,
-            };
-            self.entries.insert(*id, entry);
+            let counted = self.find_room(limits)?;
+            self.entries.insert(*id, Entry::new(counted));
         }
         let gone = || RpcError::internal("this session has ended");
         self.entries.get_mut(id).ok_or_else(gone)
+    }
+
+    /// The entry of a session for a call that has its place, with the memory that was reserved for it. The call has had its first turn, so it
+    /// is not refused, whoever came meanwhile: past the limit there are as many entries as first turns at one time.
+    pub(super) fn entry_of_call(
+        &mut self,
+        id: &SessionId,
+        counted: Option<Reservation>,
+    ) -> Result<&mut Entry, RpcError> {
+        if self.ended.known.contains(id) {
+            return Err(RpcError::invalid_request("this session has ended"));
+        }
+        let account = &self.account;
+        Ok(self
+            .entries
+            .entry(*id)
+            .or_insert_with(|| Entry::new(counted.unwrap_or_else(|| account.take(ENTRY_BYTES)))))
+    }
+
+    /// A place for one more entry, and its memory.
+    pub(super) fn find_room(&mut self, limits: &Limits) -> Result<Reservation, RpcError> {
+        self.make_room(limits)?;
+        self.count_entry()
     }
 
     /// Memory for one more entry: idle ones make room for it.
@@ -111,7 +125,7 @@ impl Table {
         Ok(self.account.try_reserve(ENTRY_BYTES)?)
     }
 
-    /// Forgets an entry in which nothing goes on and nothing is remembered.
+    /// Removes an entry in which nothing goes on and nothing is remembered.
     pub(super) fn tidy(&mut self, session: &SessionId) {
         if self.entries.get(session).is_some_and(Entry::is_empty) {
             self.entries.remove(session);
@@ -119,7 +133,7 @@ impl Table {
     }
 
     /// Forgets entries in which nothing goes on. Looks only when there are twice as many as the last time.
-    pub(super) fn make_room(&mut self, limits: &Limits) -> Result<(), RpcError> {
+    fn make_room(&mut self, limits: &Limits) -> Result<(), RpcError> {
         self.forget_old_streams(limits);
         if self.entries.len() < self.crowded.max(64).min(limits.sessions.max(1)) {
             return Ok(());
@@ -133,7 +147,7 @@ impl Table {
         check(self.entries.len(), 1, "sessions", limits.sessions)
     }
 
-    /// Forgets those that have been idle longest, though they wished for something.
+    /// Removes the entries that have been idle longest, even if their clients have wishes.
     pub(super) fn forget_idle(&mut self, count: usize) {
         let idle = self.entries.iter().filter(|(_, entry)| entry.is_idle());
         let mut idle: Vec<_> = idle.map(|(id, entry)| (entry.used, *id)).collect();
@@ -152,8 +166,8 @@ impl Table {
         }
     }
 
-    /// Keeps what is kept of ended streams within its bound. A session makes room for itself first, so that none can push
-    /// out what others may come back for.
+    /// Keeps the memory of ended streams within its bound. A session loses its own streams first, so that it cannot push out
+    /// those of others.
     pub(super) fn bound_streams(&mut self, session: &SessionId, limits: &Limits) {
         self.forget_old_streams(limits);
         while self.over_bytes > limits.replay_total_bytes && !self.over.is_empty() {
@@ -175,6 +189,17 @@ impl Table {
 }
 
 impl Entry {
+    fn new(counted: Reservation) -> Self {
+        Self {
+            live: Arc::default(),
+            calls: HashMap::new(),
+            streams: HashMap::new(),
+            standing: None,
+            used: Instant::now(),
+            _counted: counted,
+        }
+    }
+
     pub(super) fn expect_free(&self, id: &RequestId) -> Result<(), RpcError> {
         if !self.calls.contains_key(id) {
             return Ok(());
@@ -183,12 +208,12 @@ impl Entry {
         Err(RpcError::invalid_request(words))
     }
 
-    /// The calls that run: those that do not wait for the client's answer to a question.
+    /// The number of running calls, without those that wait for the client's answer to a question.
     pub(super) fn running(&self) -> usize {
         self.calls.len().saturating_sub(self.live.waiting())
     }
 
-    /// Nothing runs, nobody reads, and there is nothing to come back for.
+    /// Whether nothing runs, nobody reads, and there is nothing to come back for.
     fn is_empty(&self) -> bool {
         self.calls.is_empty()
             && self.streams.is_empty()
@@ -196,7 +221,7 @@ impl Entry {
             && !self.live.is_worth_keeping()
     }
 
-    /// Nothing runs, and nobody reads.
+    /// Whether nothing runs and nobody reads.
     pub(super) fn is_idle(&self) -> bool {
         let read = |stream: &Arc<Stream>| stream.has_reader();
         self.calls.is_empty() && !self.standing.iter().any(read)
@@ -206,7 +231,7 @@ impl Entry {
         let idle = now.duration_since(self.used);
         !self.is_idle()
             || !self.streams.is_empty()
-            // Somebody may be about to ask, to wish or to come back.
+            // The client may be about to send a request or to come back.
             || idle < limits.replay_wait
             || idle < limits.session_wait && self.live.is_worth_keeping()
     }
@@ -225,7 +250,7 @@ impl Ended {
     }
 }
 
-/// Is there room for so many more?
+/// Checks that there is room for this many more.
 pub(super) fn check(there: usize, more: usize, limit: &str, most: usize) -> Result<(), RpcError> {
     if there.saturating_add(more) <= most {
         return Ok(());

@@ -105,6 +105,48 @@ async fn a_session_that_ends_in_the_middle_of_a_first_turn_ends_the_call() {
     .await;
 }
 
+/// A refusal must be the whole truth: what has begun is not to be tried again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_call_that_has_begun_is_not_refused_because_other_sessions_came_meanwhile() {
+    let (begun, begins) = mpsc::channel();
+    let (go, goes) = mpsc::channel::<()>();
+    let goes = Arc::new(Mutex::new(goes));
+    let slow = Tool::new("slow", move |_: NoArgs, _: Cx| {
+        let (begun, goes) = (begun.clone(), Arc::clone(&goes));
+        async move {
+            let _ = begun.send(());
+            // On purpose: a handler that blocks its thread.
+            let _ = goes.lock().expect("nobody panics").recv();
+            tokio::task::yield_now().await;
+            "done"
+        }
+    });
+    let (hang, mut watcher) = hanging("hang");
+    let one = limits(|limits| limits.sessions = 1);
+    let running = serve(server().tool(slow.writes()).tool(hang).limits(one)).await;
+    let (ann, bob) = (Visitor::new(&running).await, Visitor::new(&running).await);
+    let (mut first, mut second) = (running.connect().await, running.connect().await);
+    // They are there already, and another thread looks after the network: see above.
+    for (connection, visitor) in [(&mut first, &ann), (&mut second, &bob)] {
+        let answer = connection.ask(&visitor.call(0, "quick")).await;
+        assert_eq!(answer.head.status, 200);
+    }
+    let mut busy = tokio::task::JoinSet::new();
+    busy.spawn(async {
+        loop {
+            tokio::task::yield_now().await;
+        }
+    });
+    first.send(&ann.call(1, "slow")).await;
+    tokio::task::block_in_place(|| begins.recv_timeout(Duration::from_secs(30)).unwrap());
+    second.send(&bob.call(1, "hang")).await;
+    watcher.started().await;
+    go.send(()).unwrap();
+    let head = first.head().await;
+    let answer = first.body(&head).await;
+    assert!(answer.contains("done"), "{answer}");
+}
+
 /// A handler that falls back when a question fails must not do so because the user cancelled.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_cancelled_question_does_not_wake_who_asked() {

@@ -179,6 +179,21 @@ async fn the_sessions_that_ended_last_stay_ended() {
     expect_alive(&running, &Visitor::new(&running).await).await;
 }
 
+/// The same at the end of a first turn: what the session then takes was set aside before.
+#[tokio::test]
+async fn a_call_that_has_begun_is_not_refused_for_want_of_memory() {
+    let tool = Tool::new("effect", |_: NoArgs, cx: Cx| async move {
+        let budget = cx.server().budget().clone();
+        let _all = budget.own_account().take(budget.total());
+        tokio::task::yield_now().await;
+        "done"
+    });
+    let running = serve(server().tool(tool.writes())).await;
+    let visitor = Visitor::new(&running).await;
+    let answer = running.ask(&visitor.call(1, "effect")).await.json();
+    assert_eq!(answer["result"]["content"][0]["text"], "done", "{answer}");
+}
+
 #[tokio::test]
 async fn a_stream_past_those_that_listen_is_refused() {
     let one = limits(|limits| limits.listeners = 1);

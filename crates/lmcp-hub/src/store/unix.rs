@@ -5,21 +5,21 @@ use std::{
     os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
 };
 
-/// Which file it is, its size, and when it was written.
+/// Identifies a version of a file: its inode, its size, and the time of the last write.
 pub(crate) type Version = (u64, u64, i64, i64);
 
 pub(super) fn version(found: &Metadata) -> Version {
     (found.ino(), found.size(), found.mtime(), found.mtime_nsec())
 }
 
-/// Makes folders that nobody else can enter.
+/// Returns a builder for folders that nobody else can enter.
 pub(super) fn private_folder() -> DirBuilder {
     let mut builder = DirBuilder::new();
     builder.mode(0o700);
     builder
 }
 
-/// Makes files that nobody else can read.
+/// Returns options for files that nobody else can read.
 pub(super) fn private_file() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.mode(0o600);

@@ -1,5 +1,5 @@
-//! Files on Windows: who may read them is decided by the folder they are in. Below the profile of a user that is the user,
-//! the system and administrators.
+//! Files on Windows: the folder decides who may read a file. Below the profile of a user, only the user, the system and
+//! administrators may.
 
 use std::{
     fs::{DirBuilder, Metadata, OpenOptions},

@@ -1,4 +1,4 @@
-//! What clients hear of without asking.
+//! Changes that clients are told without asking.
 
 use std::{
     sync::{
@@ -27,12 +27,12 @@ async fn a_changed_list_is_told_once_and_only_if_it_is_another() {
     assert_eq!(changes.next().await, Some(Change::Tools));
     let tools = client.list_tools().await.unwrap();
     assert!(tools.iter().any(|tool| tool.name == "one__new"));
-    // The next thing that is told is the next thing that changed.
+    // The next notification is about the next change.
     two.remove_prompt("sum");
     assert_eq!(changes.next().await, Some(Change::Prompts));
 }
 
-/// Counts how often it is asked for its tools.
+/// A server that counts how often its tools are listed.
 struct Counting(Handle, Arc<AtomicUsize>);
 
 impl Service for Counting {

@@ -1,5 +1,5 @@
-//! Clients of every revision at the same server behind a bridge and behind a hub. The table in `docs/through.md` is what comes
-//! of it.
+//! Clients of every revision with the same server behind a bridge and behind a hub. The table in `docs/through.md` shows the
+//! results.
 
 use std::{fmt::Write as _, path::Path, time::Duration};
 
@@ -67,7 +67,7 @@ impl Through {
     }
 }
 
-/// Something that serves on a socket.
+/// A server on a socket.
 struct Place {
     folder: TempDir,
     /// Ends with the place.
@@ -135,7 +135,7 @@ impl Walk {
         self.text(tool, json!({})).await.as_deref() == Some(expected)
     }
 
-    /// The call ends, and not well.
+    /// Returns whether the call ends with an error.
     async fn is_refused(&self, tool: &str) -> bool {
         let tool = self.through.tool(tool);
         let called = self.client.call_tool(&tool, json!({})).await;
@@ -146,7 +146,7 @@ impl Walk {
         let mut calling = self
             .client
             .start_tool(&self.through.tool("work"), json!({}));
-        // Of reports that nobody has taken yet, the last one counts.
+        // If several reports wait, the last one counts.
         let mut last = None;
         loop {
             match calling.next().await {
@@ -160,7 +160,7 @@ impl Walk {
         }
     }
 
-    /// The work stops at the server itself.
+    /// Returns whether a cancelled call stops its work at the server itself.
     async fn cancels(&self) -> bool {
         let before = self.text("stopped", json!({})).await;
         let mut calling = self
@@ -224,14 +224,14 @@ fn answer(_: &str, asked: &InputRequest) -> Value {
     }
 }
 
-/// Stops what would hang. Not a threshold: nothing here takes a tenth of it.
+/// Stops a future that would hang. The time is not a measurement: nothing here takes a tenth of it.
 async fn soon<T>(future: impl Future<Output = T>) -> Option<T> {
     tokio::time::timeout(Duration::from_secs(30), future)
         .await
         .ok()
 }
 
-/// Compares with the section of the file, or writes it.
+/// Compares the table with the section of the file, or writes it.
 fn expect_current(table: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/through.md");
     let text = std::fs::read_to_string(&path).expect("the file is there");

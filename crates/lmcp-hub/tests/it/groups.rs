@@ -1,4 +1,4 @@
-//! A group is a hub of its own to its clients.
+//! A group is like a hub of its own to its clients.
 
 use lmcp_core::{Endpoint, client::Change};
 use lmcp_hub::Groups;
@@ -66,9 +66,9 @@ async fn a_group_hears_of_its_own_changes_alone() {
     assert_eq!(everything.next().await, Some(Change::Tools));
     two.resource_updated("note://about");
     one.remove_prompt("sum");
-    // The next thing that it hears of is the first that is its own.
+    // The next notification is about the first change of a server in the group.
     assert_eq!(heard.next().await, Some(Change::Prompts));
-    // A group that is gone has nothing more to say, and nothing to reach.
+    // A group that is gone sends nothing more, and leads to no server.
     hub.set_groups(&Groups::new());
     assert_eq!(heard.next().await, None);
     assert!(first.call_tool("one__count", json!({})).await.is_err());

@@ -1,4 +1,4 @@
-//! Configurations as the clients write them, each with what their users do to them.
+//! Configurations as the clients write them, with the edits that users make in them.
 
 use std::{path::Path, time::Duration};
 
@@ -9,7 +9,7 @@ fn json(text: &str) -> Value {
     serde_json::from_slice(&jsonc::plain(text)).expect("it is JSON, but for comments")
 }
 
-/// The servers, what is said about them, and that both survive our own form.
+/// Imports the servers and the notes, and checks that the servers survive our own format.
 fn imported(configuration: &Value, folder: Option<&str>) -> (Servers, String) {
     #[derive(serde::Deserialize)]
     struct Ours {
@@ -48,7 +48,7 @@ fn env<'a>(config: &'a ServerConfig, name: &str) -> Option<&'a str> {
     }
 }
 
-/// The address, and a header.
+/// Returns the address, and the value of a header.
 fn url<'a>(config: &'a ServerConfig, header: &str) -> (&'a str, Option<&'a str>) {
     match &config.reach {
         Reach::Url { url, headers, .. } => (url, headers.get(header).map(String::as_str)),
@@ -136,7 +136,7 @@ fn cursor() {
     assert_eq!(env(&servers["tests"], "KEY"), Some("${env:TEST_KEY}"));
     assert_eq!(url(&servers["docs"], "X-Key").1, Some("${env:DOCS_KEY}"));
     assert!(notes.contains("`envFile`"), "{notes}");
-    // Nobody knows the folder: it is left to be filled in.
+    // Without a known folder, the placeholder stays.
     let (_, notes) = imported(&configuration, None);
     assert!(notes.contains("`${workspaceFolder}`"), "{notes}");
 }
@@ -164,7 +164,7 @@ fn vs_code() {
     );
     assert_eq!(command(&servers["fetch"]).1, Some(Path::new("/p/sub")));
     assert!(notes.contains("set the variable PERPLEXITY_KEY"), "{notes}");
-    // As its settings had them before they got a file of their own.
+    // VS Code wrote this before servers had a file of their own.
     let settings = json(
         r#"{ "editor.fontSize": 14, "mcp": { "inputs": [], "servers": { "a": { "command": "x" } } } }"#,
     );
@@ -369,7 +369,7 @@ fn servers_of_a_project_work_in_its_folder_unless_they_are_fetched_and_name_noth
         let (servers, _) = imported(&configuration, Some("/p"));
         let expected = is_in_folder.then_some(Path::new("/p"));
         assert_eq!(command(&servers["a"]).1, expected, "{words:?}");
-        // Nobody knows the folder of a server that is for all projects.
+        // A server for all projects has no known folder.
         let (servers, _) = imported(&configuration, None);
         assert_eq!(command(&servers["a"]).1, None, "{words:?}");
     }

@@ -4,6 +4,7 @@ mod changes;
 mod eras;
 mod groups;
 mod import;
+mod marks;
 mod names;
 mod owners;
 mod pins;
@@ -12,6 +13,7 @@ mod probe;
 mod routing;
 mod sessions;
 mod start;
+mod stopped;
 mod trouble;
 
 use std::{sync::Arc, time::Duration};
@@ -64,7 +66,7 @@ async fn ask(_: NoArgs, cx: Cx) -> ToolResult<String> {
     Ok(form.name)
 }
 
-/// A server with something of everything.
+/// A server with every kind of item.
 fn notes() -> Handle {
     let template = Resource::template("note://{name}", "note", read).complete("name", names);
     Server::new("notes", "1.0.0")
@@ -80,7 +82,7 @@ fn notes() -> Handle {
         .expect("the server is sound")
 }
 
-/// A hub over them, and a client of it.
+/// Returns a hub over these servers, and a client of the hub.
 fn hub(servers: &[(&str, Handle)]) -> (Hub, Client) {
     let hub = Hub::new("hub", "1.0.0");
     for (name, server) in servers {

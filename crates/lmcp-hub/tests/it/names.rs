@@ -1,4 +1,4 @@
-//! No server takes the name of another's tool, whenever it says what.
+//! No server takes the name of another server's tool, in whatever order they start.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use lmcp_core::{Client, Cx, Endpoint, NoArgs, Server, Tasks, Tool, unix};
 use lmcp_hub::{Hub, ServerConfig, Servers};
 use serde_json::json;
 
-/// Serves one tool on a socket, and gives the configuration that leads there.
+/// Serves one tool on a socket, and returns the configuration that leads there.
 fn serving(folder: &Path, name: &'static str, tool: &str, more: &str) -> (ServerConfig, Tasks) {
     let path = folder.join(name.replace('_', "-"));
     let tool = Tool::new(tool.to_owned(), move |_: NoArgs, _: Cx| async move { name });

@@ -1,4 +1,4 @@
-//! What one caller of a hub carries between its requests is nothing to another, whatever the server behind the hub does.
+//! A caller of a hub cannot use what another caller carries between its requests, whatever the server behind the hub does.
 
 use lmcp_core::{
     CALL_BYTES, Caller, CallerTransport, Client, Cx, Endpoint, Limits, Messages, NoArgs, Owned,
@@ -20,10 +20,10 @@ async fn long(_: NoArgs, _: Cx) -> String {
     "a".repeat(1 << 20)
 }
 
-/// A server on a socket: whoever reaches it through a hub or a bridge is the same user to it.
+/// A server on a socket: all callers behind a hub or a bridge are the same user to it.
 struct Shared {
     folder: TempDir,
-    /// Ends with it.
+    /// Ends with the server.
     _serving: Tasks,
 }
 
@@ -61,12 +61,12 @@ fn client(endpoint: &Endpoint, name: &str) -> Client {
     endpoint.client().capabilities(declared).caller(caller)
 }
 
-/// A hub over one server under two names, a bridge to it, and what their tools begin with.
+/// Returns a hub over one server under two names, and a bridge to the server, each with the prefix of its tools.
 async fn ways(shared: &Shared) -> [(Endpoint, &'static str); 2] {
     ways_within(shared, &Limits::default()).await
 }
 
-/// The same within other bounds.
+/// Does the same within other bounds.
 async fn ways_within(shared: &Shared, limits: &Limits) -> [(Endpoint, &'static str); 2] {
     let terms = || Terms::default().limits(limits.clone());
     let hub = Hub::new("hub", "1").key([7; 32]);
@@ -96,7 +96,7 @@ async fn a_task_behind_a_hub_or_a_bridge_belongs_to_its_caller() {
             assert_eq!(error.code, unknown.code, "{unknown}");
             assert_eq!(error.data, unknown.data, "{unknown}");
         }
-        // Listening to it tells the owner of its end, by the id that it knows, and nobody else.
+        // A subscription tells only the owner of a task about its end, under the id that the owner knows.
         let bobs = bob.request("tools/call", tool).await.unwrap();
         let bobs = &bobs["taskId"];
         let filter = json!({ "notifications": { "taskIds": [id, bobs] } });
@@ -118,7 +118,7 @@ async fn a_task_behind_a_hub_or_a_bridge_belongs_to_its_caller() {
     }
 }
 
-/// Asks, and gives the state to come back with.
+/// Calls a tool that asks, and returns the state for the next request.
 async fn state(client: &Client, tool: &str) -> Value {
     let asked = client.request("tools/call", json!({ "name": tool })).await;
     let mut asked = asked.expect("it is answered");
@@ -126,7 +126,7 @@ async fn state(client: &Client, tool: &str) -> Value {
     asked["requestState"].take()
 }
 
-/// Comes back with it.
+/// Returns the arguments of the next request, with this state and an answer.
 fn answer(tool: &str, state: &Value) -> Value {
     let answer = json!({ "action": "accept", "content": { "name": "Ada" } });
     json!({ "name": tool, "requestState": state, "inputResponses": { "name": answer } })
@@ -206,7 +206,7 @@ async fn answers_that_one_caller_does_not_read_keep_no_other_caller_out() {
         };
         room("bob").unwrap();
         assert!(read(answer("bob").await.json())["result"].is_object());
-        // Who reads its answers gets the next.
+        // A caller that reads its answers gets the next one.
         drop(unread);
         assert!(read(answer("ann").await.json())["result"].is_object());
     }

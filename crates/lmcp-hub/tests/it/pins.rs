@@ -1,4 +1,4 @@
-//! Tools that are not what they were when somebody first saw them.
+//! Tools that differ from what somebody first saw.
 
 use std::{fs, path::PathBuf, sync::Arc};
 
@@ -19,7 +19,7 @@ pub(crate) fn say(about: &str) -> Tool {
     Tool::new("say", hello).about(about).read_only()
 }
 
-/// A server on a socket, and a folder for what a hub keeps of it.
+/// A server on a socket, and a folder in which a hub keeps its definitions.
 struct Place {
     folder: TempDir,
     server: Handle,
@@ -63,7 +63,7 @@ impl Place {
         self.folder.path().join("hub")
     }
 
-    /// A hub over the server, with a client that has listed the tools.
+    /// Returns a hub over the server, with a client that has listed the tools.
     async fn hub(&self, is_pinned: bool) -> (Hub, Client, Subscription) {
         let hub = Hub::kept_in("hub", "1", self.kept());
         hub.pin(is_pinned);
@@ -83,14 +83,14 @@ impl Place {
         (hub, client, changes)
     }
 
-    /// The server ends, and this one is at its place from then on.
+    /// Ends this server, and puts the other one in its place.
     fn become_another(&self, next: &Self) {
         let [ours, theirs] = [self, next].map(|place| place.folder.path().join("socket"));
         fs::rename(theirs, ours).expect("both are in the same file system");
         self.serving.abort();
     }
 
-    /// The server says something else of its tool.
+    /// Changes the description of the tool.
     fn change(&self, about: &str) {
         self.server.remove_tool("say");
         self.server
@@ -107,7 +107,7 @@ async fn names(client: &Client) -> Vec<String> {
     tools.into_iter().map(|tool| tool.name).collect()
 }
 
-/// What has changed, as the status has it.
+/// Returns the changes that the status reports.
 fn changed(hub: &Hub) -> Vec<(Option<String>, String, bool)> {
     let status: Vec<ServerStatus> = hub.status();
     let changed = status.into_iter().flat_map(|server| server.changed);
@@ -120,7 +120,7 @@ fn tool(name: &str, parts: &str, is_held: bool) -> (Option<String>, String, bool
     (Some(name.to_owned()), parts.to_owned(), is_held)
 }
 
-/// Waits until the tools are these.
+/// Waits until the list has exactly these tools.
 async fn until(client: &Client, changes: &mut Subscription, expected: &[&str]) {
     while names(client).await != expected {
         assert_eq!(changes.next().await, Some(Change::Tools));
@@ -136,11 +136,11 @@ async fn a_tool_that_changed_is_marked_until_it_is_approved() {
     while changed(&hub).is_empty() {
         assert_eq!(changes.next().await, Some(Change::Tools));
     }
-    // It is told, and nothing else is done about it.
+    // The change is reported, and has no other effect.
     assert_eq!(changed(&hub), [tool("say", "description", false)]);
     assert_eq!(names(&client).await, ["one__say"]);
     client.call_tool("one__say", json!({})).await.unwrap();
-    // The mark survives the hub.
+    // The next hub still reports the change.
     drop((hub, client, changes));
     let (hub, ..) = place.hub(false).await;
     assert_eq!(changed(&hub), [tool("say", "description", false)]);
@@ -161,7 +161,7 @@ async fn a_pinned_tool_that_changed_is_not_there_before_somebody_approves() {
     for words in ["description", "lmcp hub approve one/say"] {
         assert!(refused.message.contains(words), "{refused}");
     }
-    // As another process does it.
+    // Approves as another process does.
     let approvals = Approvals::in_folder(place.kept());
     let shown = approvals.changes().unwrap();
     assert_eq!(
@@ -173,10 +173,10 @@ async fn a_pinned_tool_that_changed_is_not_there_before_somebody_approves() {
     assert_eq!(names(&client).await, ["one__say"]);
     assert_eq!(changed(&hub), []);
     client.call_tool("one__say", json!({})).await.unwrap();
-    // Approved is what was shown, and nothing that comes after it.
+    // The approval covers what was shown, and no later change.
     place.change("Says nothing.");
     until(&client, &mut changes, &[]).await;
-    // And what it was at first is as good as ever.
+    // The approved definition is shown again when the server returns to it.
     place.change("Says good-bye.");
     until(&client, &mut changes, &["one__say"]).await;
 }
@@ -186,7 +186,7 @@ async fn looking_for_approvals_holds_up_no_caller() {
     let place = Place::new();
     let (hub, client, _changes) = place.hub(false).await;
     hub.heed_approvals().await;
-    // Somebody else is about to write what was seen of the server, and takes its time.
+    // Another process holds the lock, because it is about to write the seen definitions.
     let lock = fs::File::open(place.kept().join("lock")).unwrap();
     lock.lock().unwrap();
     fs::remove_file(place.kept().join("one.seen")).unwrap();
@@ -210,7 +210,7 @@ async fn a_new_tool_of_a_pinned_server_waits_too_and_so_do_other_instructions() 
     );
     place.become_another(&other);
     let (hub, client, mut changes) = place.hub(true).await;
-    // What is known is listed without the server; a call has it asked again.
+    // The kept listing is shown without the server; a call makes the hub list it again.
     client.call_tool("one__say", json!({})).await.unwrap();
     while changed(&hub).is_empty() {
         tokio::task::yield_now().await;
@@ -225,7 +225,7 @@ async fn a_new_tool_of_a_pinned_server_waits_too_and_so_do_other_instructions() 
     assert_eq!(said.get("instructions"), None, "{said}");
     hub.approve("one", None).unwrap();
     until(&client, &mut changes, &["one__more", "one__say"]).await;
-    // Whoever pins no longer takes what is new as it is.
+    // A hub that no longer pins accepts a new tool without approval.
     let last = Tool::new("last", hello).read_only();
     other.server.add_tool(last).unwrap();
     while changed(&hub).is_empty() {
@@ -237,7 +237,7 @@ async fn a_new_tool_of_a_pinned_server_waits_too_and_so_do_other_instructions() 
     assert_eq!(names(&client).await, ["one__last", "one__more", "one__say"]);
 }
 
-/// Calls the tool until the server is there again, and gives the error that it then gets.
+/// Calls the tool until the server runs again, and returns the error of that call.
 async fn refusal(client: &Client) -> String {
     loop {
         let called = client.call_tool("one__say", json!({})).await;
@@ -274,7 +274,7 @@ async fn a_pinned_server_is_compared_when_a_hub_first_starts_it() {
     let next = Place::saying("Says good-bye.", Server::new("x", "2"));
     place.become_another(&next);
     let (_hub, client, _changes) = place.hub(true).await;
-    // What is known is listed without the server.
+    // The kept listing is shown without the server.
     assert_eq!(names(&client).await, ["one__say"]);
     let refused = refusal(&client).await;
     assert!(refused.contains("lmcp hub approve one/say"), "{refused}");

@@ -1,4 +1,4 @@
-//! Every request reaches the server that it is for, and what comes back leads there again.
+//! Every request reaches the server that it is for, and ids in the answer lead back to that server.
 
 use lmcp_core::{
     Caller, CallerTransport, Endpoint, Server, Tool, admit, bytes::Bytes, client::Event,
@@ -11,7 +11,7 @@ use crate::{hub, notes};
 
 #[tokio::test(start_paused = true)]
 async fn a_call_in_the_first_moment_waits_until_its_server_is_known() {
-    // Nobody has listed anything.
+    // Nobody has listed anything yet.
     let (_, client) = hub(&[("one", notes())]);
     let result = client.call_tool("one__count", json!({})).await.unwrap();
     assert_eq!(result.content[0].as_text(), Some("three"));
@@ -64,7 +64,7 @@ async fn arguments_keep_the_order_that_their_server_gave_them() {
     assert_eq!(result.await.unwrap().content[0].as_text(), Some("3"));
 }
 
-/// An answer as it is written.
+/// Returns an answer as it is written.
 async fn raw(hub: Hub, method: &str) -> String {
     let message = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": { "_meta": {
         meta::PROTOCOL_VERSION: "2026-07-28", meta::CLIENT_CAPABILITIES: {}, meta::CLIENT_INFO: { "name": "x", "version": "1" },
@@ -204,7 +204,7 @@ fn a_search_for_tools_holds_up_no_other_caller() {
         let (hub, client) = hub(&[("one", notes())]);
         hub.offer_lazily();
         client.call_tool("find_tools", json!({})).await.unwrap();
-        // The only thread beside that of all callers is busy, so a search waits, and nobody else does.
+        // The only thread beside that of all callers is busy: the search waits, and nobody else does.
         let (free, busy) = std::sync::mpsc::channel::<()>();
         let work = tokio::task::spawn_blocking(move || busy.recv());
         let mut search =

@@ -65,14 +65,14 @@ impl Session {
             .expect("it reads");
     }
 
-    /// The answer to a request.
+    /// Sends a request, and returns the answer.
     async fn ask(&mut self, method: &str, params: Value) -> Value {
         self.send(json!({ "id": 1, "method": method, "params": params }))
             .await;
         self.until(|message| message["id"] == 1).await
     }
 
-    /// The next message that is this one; others are passed over.
+    /// Returns the next message that fits; other messages are skipped.
     async fn until(&mut self, is_meant: impl Fn(&Value) -> bool) -> Value {
         loop {
             let line = self.lines.next_line().await.expect("it writes");
@@ -84,7 +84,7 @@ impl Session {
     }
 }
 
-/// The time that people take is not the server's: neither before they answer nor for what the server does then.
+/// The time that people take does not count as silence of the server, neither while they think nor afterwards.
 #[tokio::test(start_paused = true)]
 async fn a_person_may_think_for_longer_than_a_server_may_be_silent() {
     let (hub, _) = hub(&[("one", notes())]);
@@ -159,7 +159,7 @@ async fn a_session_hears_of_the_resources_that_it_watches_and_no_other_does() {
         .until(|message| message["method"] == "notifications/resources/updated")
         .await;
     assert_eq!(told["params"]["uri"], "one+note://about");
-    // The other one gets the answer to its next request, and nothing before.
+    // The other client gets the answer to its next request, and no notification before it.
     other.send(json!({ "id": 2, "method": "ping" })).await;
     let next = other.until(|_| true).await;
     assert_eq!(next["id"], 2);
@@ -220,12 +220,12 @@ async fn subscriptions_count_as_memory_of_their_caller() {
     assert_eq!(data["retriable"], true, "{refused}");
     let answer = bob.ask("resources/subscribe", uri(0)).await;
     assert!(answer.get("result").is_some(), "{answer}");
-    // What is given up makes room again.
+    // A subscription that is given up makes room again.
     let last = sessions.len() - 1;
     sessions[0].ask("resources/unsubscribe", uri(0)).await;
     let answer = sessions[last].ask("resources/subscribe", uri(last)).await;
     assert!(answer.get("result").is_some(), "{answer}");
-    // And so does a session that ends.
+    // A session that ends makes room, too.
     let (mine, held) = (endpoint.budget().account("principal:ann"), 8_000 * last);
     assert!(mine.used() > held);
     drop(sessions);
@@ -234,7 +234,7 @@ async fn subscriptions_count_as_memory_of_their_caller() {
     }
 }
 
-/// Ends every stream at once, and counts them.
+/// A server that ends every stream at once, and counts them.
 struct Deaf(Handle, Arc<AtomicUsize>);
 
 impl Service for Deaf {
@@ -247,7 +247,7 @@ impl Service for Deaf {
     }
 }
 
-/// It was listened to again and again, without a pause.
+/// Once, the hub opened the stream again and again, without a pause.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_ends_the_stream_of_a_session_is_listened_to_again_after_a_while() {
     let (hub, _) = hub(&[]);

@@ -1,4 +1,4 @@
-//! The first list of a hub, before its servers have said anything. Time is not the machine's here.
+//! The first list of a hub, before its servers have answered. The clock is paused.
 
 use std::{os::unix::net::UnixListener, path::Path, time::Duration};
 
@@ -16,7 +16,7 @@ fn at(path: impl AsRef<Path>) -> ServerConfig {
     ServerConfig::new(Reach::Socket(path.as_ref().to_owned()))
 }
 
-/// A new hub, how long its first list takes, and how many tools that has.
+/// Starts a new hub; returns it, the time of its first list, and the number of tools in that list.
 async fn first_list(folder: &Path, servers: &Servers) -> (Hub, Duration, usize) {
     let hub = Hub::kept_in("hub", "1", folder.join("hub"));
     hub.set(servers).expect("all have names of their own");
@@ -43,7 +43,7 @@ async fn servers_that_fail_at_once_hold_up_no_list() {
 #[tokio::test(start_paused = true)]
 async fn a_server_that_hangs_holds_up_the_first_list_of_the_first_hub_and_no_other() {
     let folder = tempfile::tempdir().unwrap();
-    // It takes connections, and never says a word.
+    // The socket accepts connections, and nothing ever answers.
     let _hangs = UnixListener::bind(folder.path().join("hangs")).unwrap();
     let path = folder.path().join("good");
     let good = Server::new("good", "1").tool(crate::pins::say("Says hello."));
@@ -82,7 +82,7 @@ async fn a_call_of_a_server_that_has_not_said_what_it_offers_may_be_tried_again(
     assert_eq!(error.unwrap_err().code, -32602);
 }
 
-/// A server that is not there before this time.
+/// A server that cannot be reached before this time.
 struct Late(Instant, Handle);
 
 impl Service for Late {
@@ -115,7 +115,7 @@ async fn a_call_of_a_server_that_is_still_starting_waits_for_it_and_for_no_other
         client.call_tool("slow__other", json!({})),
     );
     tool.unwrap();
-    // It has said by then what it offers.
+    // The server has listed its tools by then.
     assert_eq!(unknown.unwrap_err().code, -32602);
     assert_eq!(began.elapsed().as_secs(), 10);
 }

@@ -1,4 +1,4 @@
-//! Servers that are dead, hang or lie: nobody else notices.
+//! Servers that are dead, hang or lie do not disturb other servers.
 
 use std::{
     future::pending,
@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::{hub, notes};
 
-/// A server that never answers what it should.
+/// A server with one fault.
 pub(crate) struct Faulty {
     inner: Handle,
     fault: Fault,
@@ -24,21 +24,21 @@ pub(crate) struct Faulty {
 
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Fault {
-    /// Nothing is answered.
+    /// No request is answered.
     Hangs,
-    /// No way leads to it.
+    /// The server cannot be reached.
     Dead,
     /// Only calls are not answered.
     HangsInCalls,
-    /// Its lists are none.
+    /// Its lists are not lists.
     Lies,
-    /// Its tools say things twice.
+    /// Its tools have members twice.
     Repeats,
     /// It has a tool with a schema of 128 KiB.
     Long,
     /// Its list has pages of a megabyte without end.
     Endless,
-    /// It answers calls with links without number.
+    /// It answers calls with a very large number of links.
     Links,
 }
 
@@ -202,7 +202,7 @@ async fn a_dead_server_is_tried_ever_more_seldom() {
     assert!((6..16).contains(&tries[1]), "{tries:?}");
 }
 
-/// Its URIs are led back on another thread: one that everybody waits for has turns for others meanwhile.
+/// A long answer is led back on another thread, so that the thread of all callers stays free.
 #[tokio::test]
 async fn a_long_answer_leads_back_as_a_short_one_does() {
     let (hub, client) = hub(&[]);

@@ -1,7 +1,7 @@
-//! The host of an address: a name, or an IP address in any of the ways that one can be written.
+//! The host of a URL: a name, or an IP address in any notation.
 //!
-//! `2130706433`, `0x7f.1` and `017700000001` are all 127.0.0.1. They are read here, so that whoever checks addresses
-//! sees addresses.
+//! `2130706433`, `0x7f.1` and `017700000001` are all 127.0.0.1. They are parsed here, so that checks of addresses see
+//! addresses.
 
 use std::{
     fmt,
@@ -14,19 +14,19 @@ use super::{Flaw, path::decode};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Host {
-    /// In lower case, in ASCII.
+    /// A name in lower case, in ASCII.
     Name(String),
-    /// Of IPv4.
+    /// An address of IPv4.
     V4(Ipv4Addr),
-    /// Of IPv6.
+    /// An address of IPv6.
     V6(Ipv6Addr),
 }
 
 impl Host {
-    /// Reads a host as it stands in a URL: addresses of IPv6 are in brackets.
+    /// Reads a host in the form of a URL: addresses of IPv6 are in brackets.
     ///
     /// # Errors
-    /// It is none.
+    /// The text is no host.
     pub fn parse(text: &str) -> Result<Self, Flaw> {
         if let Some(inner) = text.strip_prefix('[') {
             let inner = inner.strip_suffix(']').ok_or(Flaw::Host)?;
@@ -48,7 +48,7 @@ impl Host {
         valid.then_some(Self::Name(name)).ok_or(Flaw::Host)
     }
 
-    /// The name, unless it is an address.
+    /// The name. `None` for an address.
     pub fn name(&self) -> Option<&str> {
         match self {
             Self::Name(name) => Some(name),
@@ -56,7 +56,7 @@ impl Host {
         }
     }
 
-    /// The address, unless it is a name.
+    /// The address. `None` for a name.
     pub fn address(&self) -> Option<IpAddr> {
         match self {
             Self::Name(_) => None,
@@ -65,7 +65,7 @@ impl Host {
         }
     }
 
-    /// Does what is said to it stay on this machine?
+    /// Whether connections to this host stay on this machine.
     pub fn is_loopback(&self) -> bool {
         match self.address() {
             Some(address) => address.to_canonical().is_loopback(),
@@ -83,7 +83,7 @@ impl fmt::Display for Host {
         match self {
             Self::Name(name) => f.write_str(name),
             Self::V4(address) => address.fmt(f),
-            // The standard writes every address of IPv6 in one way, those of IPv4 within it too.
+            // The standard writes every IPv6 address in one way, also one that contains an IPv4 address.
             Self::V6(address) => match (address.to_ipv4_mapped(), address.segments()) {
                 (Some(_), [.., high, low]) => write!(f, "[::ffff:{high:x}:{low:x}]"),
                 (None, _) => write!(f, "[{address}]"),
@@ -114,7 +114,7 @@ fn parse_v4(name: &str) -> Option<Ipv4Addr> {
     if first.len() > 3 || first.iter().any(|number| *number > 255) {
         return None;
     }
-    // The last number fills all the bytes that are left.
+    // The last number fills all remaining bytes.
     let left = 4 - first.len() as u32;
     if *last >= 1 << (8 * left) {
         return None;
@@ -126,7 +126,7 @@ fn parse_v4(name: &str) -> Option<Ipv4Addr> {
     u32::try_from(address).ok().map(Ipv4Addr::from)
 }
 
-/// Decimal, octal after `0`, hexadecimal after `0x`.
+/// Reads a number: decimal, octal after `0`, hexadecimal after `0x`.
 fn parse_number(text: &str) -> Option<u64> {
     let (digits, radix) = match text.strip_prefix("0x") {
         Some(digits) => (digits, 16),

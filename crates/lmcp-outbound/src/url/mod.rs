@@ -1,7 +1,7 @@
-//! Addresses of the web, `http` and `https` only: parsed and resolved as browsers do it.
+//! URLs of `http` and `https` only, parsed and resolved as browsers do it.
 //!
-//! Stricter than they are where leniency buys nothing: no names and passwords in an address, and host names in ASCII.
-//! The crate `url` knows the rest of the world too, for seven crates, or thirty with its default tables.
+//! They are stricter than browsers where leniency has no use: no names and passwords in a URL, and host names in ASCII. The
+//! crate `url` knows all other schemes, too, but brings seven crates, or thirty with its default tables.
 
 mod host;
 mod path;
@@ -14,7 +14,7 @@ use path::{encode, normalise};
 
 use crate::limits::URL_BYTES;
 
-/// Where something is on the web.
+/// An address on the web.
 ///
 /// ```
 /// use lmcp_outbound::Url;
@@ -27,15 +27,15 @@ use crate::limits::URL_BYTES;
 pub struct Url {
     scheme: Scheme,
     host: Host,
-    /// `None`: the scheme's own.
+    /// `None` for the default port of the scheme.
     port: Option<u16>,
-    /// Begins with `/`; without dots, encoded.
+    /// The path, encoded and without dots. It begins with `/`.
     path: String,
     query: Option<String>,
     fragment: Option<String>,
 }
 
-/// How it is spoken to.
+/// The protocol of a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Scheme {
@@ -45,29 +45,29 @@ pub enum Scheme {
     Https,
 }
 
-/// Why something is no address.
+/// The reason why a text is no URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Flaw {
     /// Another scheme, or none.
     Scheme(String),
-    /// There is a name or a password in it: it must not be shown.
+    /// The URL contains a name or a password, and must not be shown.
     Userinfo,
     /// The host is not in ASCII.
     NonAscii,
     /// There is no valid host.
     Host,
-    /// The port is none.
+    /// The port is not valid.
     Port,
-    /// There are more than 8192 bytes.
+    /// The URL has more than 8192 bytes.
     TooLong,
 }
 
 impl Url {
-    /// Reads an absolute address.
+    /// Reads an absolute URL.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The fault in the URL.
     pub fn parse(text: &str) -> Result<Self, Flaw> {
         let text = clean(text)?;
         let Some((scheme, rest)) = split_scheme(&text) else {
@@ -76,17 +76,17 @@ impl Url {
         Self::after_scheme(Scheme::parse(scheme)?, rest)
     }
 
-    /// Reads what a page or a redirect at this address refers to.
+    /// Resolves a reference of a page or a redirect at this URL.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The fault in the reference.
     pub fn join(&self, reference: &str) -> Result<Self, Flaw> {
         let reference = clean(reference)?;
         let relative = match split_scheme(&reference) {
             None => &reference[..],
             Some((scheme, rest)) => {
                 let scheme = Scheme::parse(scheme)?;
-                // `http:there` on a page of the same scheme is relative, by an old custom.
+                // By an old custom, `http:there` on a page of the same scheme is relative.
                 if scheme != self.scheme || rest.starts_with("//") {
                     return Self::after_scheme(scheme, rest);
                 }
@@ -103,7 +103,7 @@ impl Url {
         }
     }
 
-    /// The same with these parameters behind its path.
+    /// Replaces the query by these parameters.
     #[must_use]
     pub fn with_query(mut self, parameters: &[(&str, &str)]) -> Self {
         let pairs = parameters
@@ -114,7 +114,7 @@ impl Url {
         self
     }
 
-    /// The same with more behind its path: `/search` below `http://host/sub/`.
+    /// Appends to the path: `/search` below `http://host/sub/`.
     #[must_use]
     pub fn below(mut self, more: &str) -> Self {
         self.path = format!("{}{more}", self.path.trim_end_matches('/'));
@@ -123,22 +123,22 @@ impl Url {
         self
     }
 
-    /// How it is spoken to.
+    /// The protocol of the URL.
     pub fn scheme(&self) -> Scheme {
         self.scheme
     }
 
-    /// Whose it is.
+    /// The host of the URL.
     pub fn host(&self) -> &Host {
         &self.host
     }
 
-    /// The port, be it written or not.
+    /// The port: the one in the URL, or the default of the scheme.
     pub fn port(&self) -> u16 {
         self.port.unwrap_or(self.scheme.port())
     }
 
-    /// Host and port as the header `Host` has them.
+    /// Host and port in the form of the header `Host`.
     pub fn authority(&self) -> String {
         match self.port {
             Some(port) => format!("{}:{port}", self.host),
@@ -146,7 +146,7 @@ impl Url {
         }
     }
 
-    /// Scheme, host and port, without a slash behind them.
+    /// Scheme, host and port, without a slash at the end.
     pub fn origin(&self) -> String {
         let scheme = match self.scheme {
             Scheme::Http => "http",
@@ -155,12 +155,12 @@ impl Url {
         format!("{scheme}://{}", self.authority())
     }
 
-    /// Without what stands behind a `?` or a `#`, which may be a secret.
+    /// The URL without query and fragment, which may be secrets.
     pub fn without_query(&self) -> String {
         format!("{}{}", self.origin(), self.path)
     }
 
-    /// Path and query: what is asked of the server.
+    /// Path and query, which the server gets in the request.
     pub fn target(&self) -> Cow<'_, str> {
         match &self.query {
             Some(query) => format!("{}?{query}", self.path).into(),
@@ -168,7 +168,7 @@ impl Url {
         }
     }
 
-    /// The value of a parameter, decoded.
+    /// Returns the value of a parameter, decoded.
     pub fn parameter(&self, name: &str) -> Option<String> {
         let pairs = self.query.as_deref()?.split('&');
         let mut pairs = pairs.filter_map(|pair| pair.split_once('='));
@@ -177,7 +177,7 @@ impl Url {
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// Without the part that only readers of the page know.
+    /// Removes the fragment, which is never sent to the server.
     #[must_use]
     pub fn without_fragment(mut self) -> Self {
         self.fragment = None;
@@ -203,7 +203,7 @@ impl Url {
         Ok(bare.at("", rest))
     }
 
-    /// A reference without scheme, host or leading slash.
+    /// Resolves a reference without scheme, host or leading slash.
     fn relative(&self, reference: &str) -> Self {
         let folder = &self.path[..=self.path.rfind('/').unwrap_or(0)];
         match reference.chars().next() {
@@ -221,7 +221,7 @@ impl Url {
         }
     }
 
-    /// The same host, with everything behind it new.
+    /// Makes a URL of the same host with another path, query and fragment.
     fn at(&self, folder: &str, rest: &str) -> Self {
         let (rest, fragment) = split(rest, '#');
         let (path, query) = split(rest, '?');
@@ -263,7 +263,7 @@ impl fmt::Display for Url {
 }
 
 impl Flaw {
-    /// What to do about it.
+    /// Advice on how to correct the URL.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Scheme(scheme) if scheme.is_empty() => "begin with `https://` or `http://`",
@@ -277,7 +277,7 @@ impl Flaw {
     }
 }
 
-/// What is said of the address: `has no valid host`.
+/// Writes a part of a sentence about the URL: `has no valid host`.
 impl fmt::Display for Flaw {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -294,7 +294,7 @@ impl fmt::Display for Flaw {
 
 impl std::error::Error for Flaw {}
 
-/// As browsers begin: without blanks around and line breaks within.
+/// Cleans a text as browsers do: removes blanks at both ends, and line breaks and tabs everywhere.
 fn clean(text: &str) -> Result<String, Flaw> {
     if text.len() > URL_BYTES {
         return Err(Flaw::TooLong);
@@ -312,7 +312,7 @@ fn split_scheme(text: &str) -> Option<(&str, &str)> {
     (begins && goes_on).then_some((scheme, rest))
 }
 
-/// A host, and the port behind it.
+/// Splits an authority into a host and its port.
 pub(crate) fn split_port(authority: &str) -> Result<(&str, Option<u16>), Flaw> {
     // The last colon outside of the brackets of an IPv6 address.
     let colon = authority

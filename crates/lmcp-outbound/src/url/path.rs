@@ -1,6 +1,6 @@
-//! Paths without dots, and percent-encoding.
+//! Normalises paths, and encodes and decodes with percent signs.
 
-/// A path as it is sent: `\` is `/`, dots are resolved, what must be encoded is.
+/// Returns a path in the form in which it is sent: `\` becomes `/`, dots are resolved, and unsafe bytes are encoded.
 pub(super) fn normalise(path: &str) -> String {
     let path = path.replace('\\', "/");
     let path = path.strip_prefix('/').unwrap_or(&path);
@@ -23,7 +23,7 @@ pub(super) fn normalise(path: &str) -> String {
     encode(&format!("/{}", segments.join("/")), is_path_unsafe)
 }
 
-/// Every byte that is unsafe here becomes `%XX`. What is encoded already stays so.
+/// Replaces every unsafe byte by `%XX`. Existing escapes stay.
 pub(super) fn encode(text: &str, is_unsafe: impl Fn(u8) -> bool) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
@@ -41,7 +41,7 @@ pub(super) fn encode(text: &str, is_unsafe: impl Fn(u8) -> bool) -> String {
     out
 }
 
-/// The bytes behind `%XX`; what is not of that form stays.
+/// Returns the bytes with every `%XX` decoded. Other text stays.
 pub(crate) fn decode(text: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -66,7 +66,7 @@ pub(super) fn is_query_unsafe(byte: u8) -> bool {
     byte <= b' ' || byte >= 0x7f || matches!(byte, b'"' | b'#' | b'<' | b'>' | b'\'')
 }
 
-/// In the value of a parameter.
+/// Whether a byte is unsafe in the value of a parameter.
 pub(super) fn is_form_unsafe(byte: u8) -> bool {
     !byte.is_ascii_alphanumeric() && !matches!(byte, b'-' | b'.' | b'_' | b'~')
 }
@@ -75,7 +75,7 @@ fn is_path_unsafe(byte: u8) -> bool {
     is_fragment_unsafe(byte) || matches!(byte, b'#' | b'?' | b'^' | b'{' | b'}')
 }
 
-/// 1 or 2 for `.` and `..`, however they are written; 0 for anything else.
+/// Returns 1 or 2 for `.` and `..` in any notation, and 0 for anything else.
 fn dots(segment: &str) -> usize {
     match segment.to_ascii_lowercase().replace("%2e", ".").as_str() {
         "." => 1,

@@ -1,4 +1,4 @@
-//! Addresses as people write them, and what they mean.
+//! URLs as people write them, and their meanings.
 
 use super::*;
 
@@ -71,7 +71,7 @@ fn what_is_no_address_is_refused() {
 
 #[test]
 fn references_are_resolved_by_the_book() {
-    // RFC 3986, 5.4, as far as `http` goes.
+    // The cases of RFC 3986, 5.4, that apply to `http`.
     let base = Url::parse("http://a/b/c/d;p?q").unwrap();
     for (reference, url) in [
         ("g", "http://a/b/c/g"),
@@ -123,7 +123,7 @@ fn parameters_are_written_and_read() {
     assert_eq!(url.parameter("c"), None);
 }
 
-/// Pieces that a URL is made of, and some that it is not. Not `^`: the standard has it encoded, the other parser does not yet.
+/// Pieces of URLs, and some other pieces. `^` is missing: the standard encodes it, and the other parser does not yet.
 fn pieces() -> impl proptest::strategy::Strategy<Value = String> {
     let piece = proptest::sample::select(vec![
         "http:",
@@ -195,7 +195,7 @@ fn pieces() -> impl proptest::strategy::Strategy<Value = String> {
     proptest::collection::vec(piece, 0..12).prop_map(|pieces| pieces.concat())
 }
 
-/// Is it a difference that is meant? Names and passwords, port 0, and hosts that no resolver finds are refused here.
+/// Whether the difference is intended. Names and passwords, port 0, and hosts that no resolver finds are refused here.
 fn is_stricter(theirs: &::url::Url) -> bool {
     let has_user = !theirs.username().is_empty() || theirs.password().is_some();
     let host = match theirs.host() {
@@ -219,7 +219,7 @@ fn has_many_slashes(text: &str) -> bool {
     rest.chars().take_while(|c| is_slash(*c)).count() > 2
 }
 
-/// Both read the same, or neither reads anything. Hosts that are not ASCII are nothing that the other parser is here for.
+/// Both parsers read the same, or neither accepts the text. Hosts that are not ASCII are not compared.
 fn agree(
     text: &str,
     ours: Result<Url, Flaw>,
@@ -234,7 +234,7 @@ fn agree(
             assert_eq!(ours.to_string(), theirs.as_str());
             return Some((ours, theirs));
         }
-        // By the standard any number of slashes stands before a host; the other parser wants two.
+        // By the standard, any number of slashes may be before a host. The other parser wants two.
         (Ok(_), Err(::url::ParseError::EmptyHost)) if has_many_slashes(text) => {}
         (Ok(ours), Err(err)) => panic!("only we read `{ours}`: {err}"),
         (Err(Flaw::Userinfo), _) | (Err(_), Err(_)) => {}

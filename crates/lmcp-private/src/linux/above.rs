@@ -1,4 +1,4 @@
-//! The folders above those of lmcp: not its own, but of the same user, so that a confined command can change their modes, too.
+//! The folders above those of lmcp. They belong to the same user, so a confined command can change their modes, too.
 
 use std::{
     io,
@@ -15,13 +15,13 @@ use crate::{
     refused,
 };
 
-/// Puts the folders above a path right, as far as they are ours: their owner may pass through them, and not everybody may
-/// write them. Gives those that everybody could write: others may have moved or removed something there.
+/// Corrects the modes of the folders above a path, as far as they are ours: their owner may pass through them, and not
+/// everybody may write them. Returns the folders that everybody could write: others may have moved or removed something there.
 ///
-/// Folders that a group may write are left as they are: that is how people share one.
+/// Folders that only a group may write stay as they are, because people share folders in that way.
 ///
 /// # Errors
-/// A folder on the way cannot be looked at or changed, or another user could change the way even so.
+/// A folder on the way cannot be read or changed, or another user could still change the way.
 pub fn mend_way(path: &Path) -> io::Result<Vec<PathBuf>> {
     let path = std::path::absolute(path)?;
     let mut way: Vec<_> = path.ancestors().skip(1).collect();
@@ -55,11 +55,12 @@ pub(crate) fn named(path: &Path, err: &io::Error) -> io::Error {
     io::Error::new(err.kind(), format!("{}: {err}", path.display()))
 }
 
-/// Expects that a folder for this user alone, which is not lmcp's own, can be used: `/run/user/UID`. A mode that keeps us out, or
-/// lets others write it, is put right. What others put there meanwhile is theirs, and whoever uses a name there judges that.
+/// Checks that a folder for this user alone, which is not lmcp's own, can be used: `/run/user/UID`. A mode that keeps its owner
+/// out, or lets others write, is corrected. Names that others put there meanwhile belong to them, and are checked by the code
+/// that uses such a name.
 ///
 /// # Errors
-/// It is not there or not ours, another user could have put it there, or others can enter it and not write it.
+/// The folder does not exist or is not ours, another user could have put it there, or others can enter it but not write it.
 pub(crate) fn expect_or_mend(path: &Path) -> io::Result<()> {
     let found = match own_folder(path) {
         Err(err) if err.raw_os_error() == Some(Errno::ACCESS.raw_os_error()) => {
@@ -116,7 +117,7 @@ mod tests {
         assert!(why(make_own(&path).map(drop)).contains("others can write the folder"));
         assert_eq!(mend_way(&path).unwrap(), std::slice::from_ref(&above));
         make_own(&path).unwrap();
-        // What people share is theirs to close.
+        // A shared folder is for its users to close.
         set(0o1777);
         assert!(mend_way(&path).unwrap().is_empty());
         if !geteuid().is_root() {
@@ -127,7 +128,7 @@ mod tests {
         chown(&above, None, Some(NOBODY)).unwrap();
         assert!(mend_way(&path).unwrap().is_empty());
         assert!(why(make_own(&path).map(drop)).contains("others can write the folder"));
-        // Nor is what another user put on the way made good by that.
+        // Nor does this correct a folder that another user put on the way.
         set(0o777);
         lchown(&path, Some(NOBODY), Some(NOBODY)).unwrap();
         mend_way(&path.join("inner")).unwrap();

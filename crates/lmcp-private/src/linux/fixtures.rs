@@ -6,7 +6,7 @@ use std::{
     os::unix::fs::PermissionsExt as _,
 };
 
-/// Somebody who is neither root nor us.
+/// A user who is neither root nor ours.
 pub(crate) const NOBODY: u32 = 65_534;
 
 pub(crate) fn folder(mode: u32) -> tempfile::TempDir {

@@ -1,4 +1,4 @@
-//! Folders and files that must be for this user alone.
+//! Checks and makes folders and files that must be for this user alone.
 
 use std::{
     fs::{self, DirBuilder, File},
@@ -23,7 +23,7 @@ use crate::{
     refused,
 };
 
-/// Makes a folder that nobody else can enter, or takes one that is there.
+/// Makes a folder that nobody else can enter, or takes an existing one.
 ///
 /// # Errors
 /// Another user can enter it, owns it or could have put it there.
@@ -32,9 +32,9 @@ pub fn make_private(path: &Path) -> io::Result<()> {
     expect_private(path)
 }
 
-/// Makes a folder that nobody else can write, or takes one that is there: for files that are private themselves. If its
-/// owner has no leave to use it, or others may write it, that is put right. True if others could write it: they may have
-/// removed or moved something.
+/// Makes a folder that nobody else can write, or takes an existing one: for files that are private themselves. If its owner may
+/// not use it, or others may write it, its mode is corrected. Returns true if others could write it: they may have removed or
+/// moved something.
 ///
 /// # Errors
 /// Another user owns it, has put something into it or could have put it there.
@@ -54,10 +54,10 @@ pub fn make_own(path: &Path) -> io::Result<bool> {
     Ok(was_open)
 }
 
-/// A folder that is ours and that nobody else can enter.
+/// Checks that a folder is ours, and that nobody else can enter it.
 ///
 /// # Errors
-/// It is not, it is not there, or another user could have put it there.
+/// The check fails, the folder does not exist, or another user could have put it there.
 pub fn expect_private(path: &Path) -> io::Result<()> {
     let found = own_folder(path)?;
     if found.stat.st_mode & 0o077 != 0 {
@@ -66,15 +66,15 @@ pub fn expect_private(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a folder of lmcp's own, or takes one that is there and mends it (see [`mend`]). True if it had to be mended.
+/// Makes a folder of lmcp's own, or takes an existing one and mends it (see [`mend`]). Returns true if it had to be mended.
 ///
 /// # Errors
-/// As for [`mend`], or it cannot be made.
+/// The same as for [`mend`], or the folder cannot be made.
 pub fn make_or_mend(path: &Path) -> io::Result<bool> {
     let attempt = || make(path).and_then(|()| mend(path));
     match attempt() {
         Err(err) if err.kind() == io::ErrorKind::PermissionDenied => {
-            // A confined command can take the leave to enter the folder above from its own user.
+            // A confined command can take away its own user's permission to enter the folder above.
             restore_folder_of(path);
             attempt()
         }
@@ -82,7 +82,8 @@ pub fn make_or_mend(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Lets us do with a path what its owner can, and pass through the folders above, as far as they are ours.
+/// Gives the owner back all permissions for a path, and the permission to pass through the folders above, as far as they are
+/// ours.
 pub fn restore(path: &Path) {
     let way: Vec<_> = path.ancestors().collect();
     for step in way.into_iter().rev() {
@@ -97,27 +98,27 @@ pub fn restore(path: &Path) {
         };
         let mode = found.mode() & 0o7777;
         if is_ours(found.uid()) && mode & wanted != wanted {
-            // Whether that helped is seen by who tries again.
+            // The code that tries again sees whether this helped.
             let _ = fs::set_permissions(step, fs::Permissions::from_mode(mode | wanted));
         }
     }
 }
 
-/// Lets us remove what is at a path: a confined command can take the leave to do so from its own user.
+/// Makes it possible to remove a file at a path: a confined command can take this permission away from its own user.
 pub fn restore_folder_of(path: &Path) {
     if let Some(folder) = path.parent() {
         restore(folder);
     }
 }
 
-/// Gives a folder of lmcp's own the mode 0700 and no default access list, and expects that all that is in it belongs to
-/// this user or root. True if something had to be changed.
+/// Gives a folder of lmcp's own the mode 0700 and no default access list, and checks that everything in it belongs to this user
+/// or root. Returns true if something had to be changed.
 ///
-/// A confined command can change the mode of every folder of its user. What other users put there while they could is
-/// not trusted, then or later, because it is theirs.
+/// A confined command can change the mode of every folder of its user. Files that other users put there meanwhile are never
+/// trusted, because they belong to them.
 ///
 /// # Errors
-/// It is not there or not ours, something in it belongs to another user, or another user could have put it there.
+/// The folder does not exist or is not ours, something in it belongs to another user, or another user could have put it there.
 pub fn mend(path: &Path) -> io::Result<bool> {
     let found = own_folder(path)?;
     let is_wrong = found.stat.st_mode & 0o777 != 0o700;
@@ -129,10 +130,10 @@ pub fn mend(path: &Path) -> io::Result<bool> {
     Ok(is_wrong || had_acl)
 }
 
-/// Gives a file or socket of this user the mode 0600. Nothing else is changed.
+/// Gives a file or socket of this user the mode 0600. Changes nothing else.
 ///
 /// # Errors
-/// It is not there, neither a file nor a socket, or not ours.
+/// The path does not exist, is neither a file nor a socket, or is not ours.
 pub fn mend_file(path: &Path) -> io::Result<()> {
     let found = walk(&std::path::absolute(path)?)?;
     let has_kind = matches!(found.kind(), FileType::RegularFile | FileType::Socket);
@@ -142,15 +143,14 @@ pub fn mend_file(path: &Path) -> io::Result<()> {
     set_mode(&found.file, 0o600)
 }
 
-/// Takes the default access list off a folder of this user. True if it had one.
+/// Removes the default access list of a folder of this user. Returns true if it had one.
 ///
-/// Such a list decides what may be done with everything that is made in the folder, whatever mode it is made with: it can
-/// keep the owner out.
+/// Such a list decides the permissions of everything that is made in the folder, whatever its mode: it can keep the owner out.
 ///
 /// # Errors
-/// It cannot be removed, or there is no such folder.
+/// The list cannot be removed, or the folder does not exist.
 pub fn remove_default_acl(folder: &Path) -> io::Result<bool> {
-    // Looked for first: to remove what is not there costs a write to the disk.
+    // The list is looked for first, because removing one that does not exist costs a write to the disk.
     match getxattr(folder, DEFAULT_ACL, &mut [0; 0]) {
         Err(Errno::NODATA | Errno::OPNOTSUPP) => return Ok(false),
         found => found?,
@@ -161,18 +161,18 @@ pub fn remove_default_acl(folder: &Path) -> io::Result<bool> {
 
 const DEFAULT_ACL: &str = "system.posix_acl_default";
 
-/// The way to a file or folder is out of the hands of other users. What it is itself is for the caller to judge.
+/// Checks that no other user can change the way to a file or folder. The caller checks the file or folder itself.
 ///
 /// # Errors
-/// It is not there, or another user could have put it there.
+/// The path does not exist, or another user could have put it there.
 pub fn expect_safe(path: &Path) -> io::Result<()> {
     walk(&std::path::absolute(path)?).map(drop)
 }
 
-/// A name that is free, or taken by something of ours, in a folder where nobody else can change it.
+/// Checks that a name is free, or taken by something of ours, in a folder where nobody else can change it.
 ///
 /// # Errors
-/// Its folder is not there, or another user could put something there or has done so.
+/// The folder of the name does not exist, or another user could put something there or has done so.
 pub fn expect_safe_name(path: &Path) -> io::Result<()> {
     let path = std::path::absolute(path)?;
     match walk(&path) {
@@ -185,11 +185,12 @@ pub fn expect_safe_name(path: &Path) -> io::Result<()> {
     expect_safe_folder(&walk(above)?, name)
 }
 
-/// An open file that only this user and root can have written, for what is no secret but must be trusted. The way to it is
-/// judged as well; where it was opened by no name that could be changed, such as `/dev/fd/3`, there is no way to judge.
+/// Checks that only this user and root can have written an open file, for content that is no secret but must be trusted. The
+/// way to the file is checked, too. If the file was opened by a name that nobody could change, such as `/dev/fd/3`, there is no
+/// way to check.
 ///
 /// # Errors
-/// Its owner is another user, others may write it, or another user could have put it there.
+/// The owner of the file is another user, others may write it, or another user could have put it there.
 pub fn expect_trusted(file: &File, path: &Path) -> io::Result<()> {
     match expect_safe(path) {
         Err(err) if err.kind() == io::ErrorKind::NotFound => {}
@@ -213,17 +214,17 @@ pub fn expect_trusted(file: &File, path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Opens a file with a secret in it: no link, ours, and nobody else can read or write it.
+/// Opens a file with a secret in it: it must be no link, ours, and nobody else can read or write it.
 ///
 /// # Errors
-/// It is not like that, cannot be opened, or another user could have put it there.
+/// The file breaks one of these rules, cannot be opened, or another user could have put it there.
 pub fn open_secret(path: &Path) -> io::Result<File> {
     let path = std::path::absolute(path)?;
     let (Some(above), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(refused("it is not a file"));
     };
     let folder = walk(above)?;
-    // A pipe in its place must not hold us, and a link may lead anywhere.
+    // A pipe in its place must not make us wait, and a link may lead anywhere.
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = openat(&folder.file, name, flags, Mode::empty())?;
     let stat = rustix::fs::fstat(&file)?;
@@ -241,16 +242,16 @@ pub fn open_secret(path: &Path) -> io::Result<File> {
     if found.stat.st_mode & 0o077 != 0 {
         return Err(refused(OPEN_TO_OTHERS));
     }
-    // After that, because of a file that is wrong in itself people are to hear that first.
+    // This check comes last: if the file itself is wrong, people should read that first.
     walk(&path)?;
     Ok(File::from(found.file))
 }
 
-/// Refuses an open file that others could have written or can read. What has no name (a pipe, a file in memory) only those
-/// have whom it was handed to.
+/// Refuses an open file that others could have written or can read. Only processes that were handed it can have a file without
+/// a name (a pipe, a file in memory), so it is accepted.
 ///
 /// # Errors
-/// It is a file of another user, or open to others.
+/// The file belongs to another user, or others can open it.
 pub fn expect_secret(file: &File) -> io::Result<()> {
     let stat = rustix::fs::fstat(file)?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || stat.st_nlink == 0 {
@@ -293,12 +294,12 @@ fn expect_own_content(folder: &PathEnd) -> io::Result<()> {
     Ok(())
 }
 
-/// Changes the mode of what is open without leave to read it.
+/// Changes the mode of an open file that we may not read.
 pub(crate) fn set_mode(file: &OwnedFd, mode: u32) -> io::Result<()> {
     Ok(chmod(by_descriptor(file), Mode::from_raw_mode(mode))?)
 }
 
-/// Makes the folders that are missing, below what is there and safe.
+/// Makes the missing folders, below existing ones that are safe.
 fn make(path: &Path) -> io::Result<()> {
     let path = std::path::absolute(path)?;
     let mut there: &Path = &path;
@@ -308,7 +309,7 @@ fn make(path: &Path) -> io::Result<()> {
             Err(err) if err.kind() == io::ErrorKind::NotFound => {}
             Err(err) => return Err(err),
         }
-        // The root is always there.
+        // The root always exists.
         there = there.parent().ok_or(io::ErrorKind::NotFound)?;
     }
     if there == path {
@@ -353,7 +354,7 @@ mod tests {
         make_private(&path).unwrap();
         let mode = fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o700);
-        // A link of our own is as good as what it leads to.
+        // A link of our own is as good as its target.
         symlink("a", above.path().join("link")).unwrap();
         make_private(&above.path().join("link/b")).unwrap();
         expect_private(&above.path().join("a/../link/./b")).unwrap();
@@ -366,7 +367,7 @@ mod tests {
         let open = folder(0o750);
         assert!(why(make_private(open.path())).contains("others can enter it"));
         assert!(!make_own(open.path()).unwrap());
-        // Nor is anything below what others can write, unless names there belong to their owners.
+        // Nor are names below a folder that others can write, unless names there belong to their owners.
         let open = folder(0o757);
         let below = open.path().join("below");
         assert!(why(expect_safe_name(&below)).contains("others can write the folder of `below`"));
@@ -427,7 +428,7 @@ mod tests {
             "{:?}",
             trusted()
         );
-        // chmod, as the words say, takes the leave away from those that the list names.
+        // As the words of the error say, chmod takes the permission away from those that the list names.
         fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
         trusted().unwrap();
         give(folder.path()).unwrap();
@@ -456,7 +457,7 @@ mod tests {
         fs::set_permissions(own.path().join("secret"), Permissions::from_mode(0o600)).unwrap();
         assert!(open_secret(&own.path().join("secret")).is_ok());
         assert_eq!(why(open_secret(&link.join("secret")).map(drop)), words);
-        // Nor is a link of theirs followed where only we can write.
+        // Nor is their link followed where only we can write.
         let moved = own.path().join("moved");
         symlink(own.path().join("secret"), &moved).unwrap();
         let file = File::open(&moved).unwrap();
@@ -464,7 +465,7 @@ mod tests {
         lchown(&moved, Some(NOBODY), Some(NOBODY)).unwrap();
         let words = "`moved` is a link of user 65534";
         assert_eq!(why(expect_trusted(&file, &moved)), words);
-        // Their folder on the way is not better than their link.
+        // Their folder on the way is no better than their link.
         let theirs = own.path().join("theirs");
         fs::create_dir_all(theirs.join("ours")).unwrap();
         chown(&theirs, Some(NOBODY), Some(NOBODY)).unwrap();
@@ -517,7 +518,7 @@ mod tests {
         assert_eq!(why(make_own(&path).map(drop)), words);
     }
 
-    /// An access list that lets nobody do anything, as the kernel writes it.
+    /// An access list that allows nothing to anybody, in the form of the kernel.
     const NO_LEAVE: &[u8] = b"\x02\0\0\0\
         \x01\0\0\0\xff\xff\xff\xff\x04\0\0\0\xff\xff\xff\xff\x20\0\0\0\xff\xff\xff\xff";
 
@@ -559,7 +560,7 @@ mod tests {
             let words = format!("others can write it, its mode is {mode:04o}");
             assert!(why(trust(mode)).contains(&words));
         }
-        // What was given to us open has no name that could be changed.
+        // An open file that was handed to us has no name that could be changed.
         let (given, _other) = io::pipe().unwrap();
         let name = PathBuf::from(format!("/dev/fd/{}", given.as_raw_fd()));
         expect_trusted(&File::open(&name).unwrap(), &name).unwrap();
@@ -567,7 +568,7 @@ mod tests {
             eprintln!("note: only root can give a file away, so that is not tested");
             return;
         }
-        // Root's own group has root's number.
+        // Root's own group has the number of root.
         trust(0o664).unwrap();
         chown(&path, None, Some(NOBODY)).unwrap();
         assert!(why(trust(0o664)).contains("others can write it, its mode is 0664"));

@@ -1,7 +1,7 @@
-//! Guards: the processes of ours that stand above a command and say on their command line what they confine it to. Whoever
-//! is below one cannot leave it, nor change that line.
+//! Guards: processes of ours that are above a command, and whose command line describes its confinement. A process below a
+//! guard cannot leave it, nor change that command line.
 //!
-//! A server judges with this who connects to it, a client whom it connects to.
+//! With this, a server checks who connects to it, and a client checks the server that it connects to.
 
 use std::{
     collections::HashSet,
@@ -23,29 +23,29 @@ use crate::{
     refused,
 };
 
-/// How a program is called to guard a command.
+/// The argument that makes a program the guard of a command.
 pub const GUARD: &str = "__guard";
-/// Longest form of rights in a record and on a command line, in bytes: hundreds of roots.
+/// The longest form of rights in a record and on a command line, in bytes: hundreds of roots.
 pub const MOST_RIGHTS: usize = 64 * 1024;
 
-/// Bytes in which the second word of a guard's command line is found: the first is a path.
+/// The second word of a guard's command line is within this many bytes. The first word is a path.
 const FIRST_WORDS: u64 = 4096 + 64;
-/// More generations than anybody has who does not hide something.
+/// The most generations of processes. Only a process that hides something has more.
 const MOST_GENERATIONS: usize = 256;
-/// A search reads no more descriptors than this.
+/// The most descriptors that a search reads.
 const MOST_DESCRIPTORS: usize = 1 << 18;
-/// How often it is looked again where nobody could tell, and how long after the time before.
+/// The number of tries if the answer is not known, and the time between two tries.
 const TRIES: usize = 20;
 const AGAIN: Duration = Duration::from_millis(20);
 
-/// The command line of a process: all of it if it is a guard's, else as much as it takes to see that it is not. Others may
-/// have megabytes there.
+/// Reads the command line of a process: all of it if it is a guard's, else only as much as is needed to see that it is not.
+/// Other processes may have megabytes there.
 ///
 /// # Errors
-/// It cannot be read: the process has ended, or too many files are open.
+/// The command line cannot be read: the process has ended, or too many files are open.
 pub fn command_line(process: Pid) -> io::Result<Vec<u8>> {
     let mut file = File::open(format!("/proc/{process}/cmdline"))?;
-    // With room from the start, one read takes all of an ordinary line.
+    // With room from the start, one read takes a whole ordinary line.
     let mut line = Vec::with_capacity(512);
     (&mut file).take(FIRST_WORDS).read_to_end(&mut line)?;
     if is_guard(&line) {
@@ -54,18 +54,18 @@ pub fn command_line(process: Pid) -> io::Result<Vec<u8>> {
     Ok(line)
 }
 
-/// Is this the command line of a guard?
+/// Whether this is the command line of a guard.
 pub fn is_guard(command_line: &[u8]) -> bool {
     let mut words = command_line.split(|byte| *byte == 0);
     words.nth(1) == Some(GUARD.as_bytes())
 }
 
-/// Is this the command line of a guard whose command is behind a fence?
+/// Whether this is the command line of a guard whose command is behind a fence.
 pub fn has_fence(command_line: &[u8]) -> bool {
     confinement(command_line).is_some()
 }
 
-/// Of these processes, those that bear the mark of a fence and are below none of these guards: their own guard is gone.
+/// Returns those of these processes that bear the mark of a fence and are below none of these guards: their own guard is gone.
 ///
 /// # Errors
 /// Too many files are open.
@@ -86,8 +86,9 @@ pub fn orphans(processes: &[Process], guards: &[Pid]) -> io::Result<Vec<Pid>> {
     Ok(orphans)
 }
 
-/// Refuses a socket that a confined command may hold: whatever is sent there, the command reads, and with a secret it could
-/// do more than it may. A guard that confines this process as well, or just so, takes nothing from anybody.
+/// Refuses a socket that a confined command may hold: the command would read everything that is sent there, and with a secret
+/// it could do more than it may. Guards with the same confinement as a guard of this process are ignored, because their
+/// commands have the same rights as this process.
 #[expect(
     clippy::disallowed_methods,
     reason = "no runtime is here, and whoever asks has a thread for it"
@@ -97,7 +98,7 @@ pub(crate) fn expect_unconfined(socket: TcpSocket) -> io::Result<()> {
         match judge(socket)? {
             Verdict::Free => return Ok(()),
             Verdict::Confined => return Err(refused("a confined command listens there")),
-            // Processes came and went while they were looked at. One that is about to end hides its files, too.
+            // Processes came and went during the search. A process that is about to end hides its files, too.
             Verdict::Unknown => thread::sleep(AGAIN),
         }
     }
@@ -113,7 +114,7 @@ pub(crate) fn expect_unconfined(socket: TcpSocket) -> io::Result<()> {
 enum Verdict {
     Free,
     Confined,
-    /// No process seems to hold it, or a confined one does not show what it holds or ended meanwhile.
+    /// No process seems to hold the socket, or a confined process does not show its files or ended meanwhile.
     Unknown,
 }
 
@@ -130,7 +131,7 @@ fn judge(socket: TcpSocket) -> io::Result<Verdict> {
     if is_found(&search) {
         return Ok(Verdict::Confined);
     }
-    // Commands of other users do not show their files, and hold no socket of this one.
+    // Commands of other users do not show their files, and cannot hold a socket of this user.
     let is_hidden = hidden.into_iter().any(|pid| user(pid) == Some(socket.uid));
     if is_hidden || search.is_cut_short() {
         return Ok(Verdict::Unknown);
@@ -140,8 +141,8 @@ fn judge(socket: TcpSocket) -> io::Result<Verdict> {
     if is_found(&search) {
         return Ok(Verdict::Free);
     }
-    // A server with secrets of its own does not show its files. Then it counts that no confined process holds the socket, as
-    // long as none of them ended while they were looked at: its files may have gone to another.
+    // A server with secrets of its own does not show its files. Then it is enough that no confined process holds the socket, if
+    // none of them ended during the search: an ended process may have handed its files to another.
     let may_be_its = hidden.into_iter().any(|pid| user(pid) == Some(socket.uid));
     let has_ended = |process: &&Process| Process::of(process.pid).is_none_or(|now| now.has_ended());
     let mut living = inside.into_iter().filter(|process| !process.has_ended());
@@ -157,11 +158,11 @@ fn is_found(search: &Search) -> bool {
     search.found.values().any(|holders| !holders.is_empty())
 }
 
-/// The processes that guards fence in, or did, but for guards that do the same to us; and all that was seen. `None`: no guard
-/// is there, and none left anybody behind.
+/// Returns the processes that guards fence in, or did before they were gone, and everything that the look found. Guards with
+/// the same confinement as ours are ignored. `None`: there is no other guard, and none has left processes behind.
 fn confined(uid: u32) -> io::Result<Option<(HashSet<Pid>, Arc<Seen>)>> {
     let seen = LAST.look()?;
-    // Nobody below a guard can become another user.
+    // No process below a guard can become another user.
     let of_user = seen
         .guards
         .iter()
@@ -182,13 +183,13 @@ fn confined(uid: u32) -> io::Result<Option<(HashSet<Pid>, Arc<Seen>)>> {
     Ok(Some((confined, seen)))
 }
 
-/// What a look at all processes found.
+/// The result of a look at all processes.
 #[derive(Debug, Default)]
 struct Seen {
     /// Guards with a fence, and their command lines.
     guards: Vec<(Pid, Vec<u8>)>,
     orphans: Vec<Pid>,
-    /// All processes; none, if there is neither a guard nor an orphan.
+    /// All processes. Empty if there is neither a guard nor an orphan.
     processes: Vec<Process>,
 }
 
@@ -217,14 +218,14 @@ impl Seen {
     }
 }
 
-/// The last look. A hub that connects to a hundred servers at once looks a few times and not a hundred times: whoever waited
-/// while another looked takes what the next one sees.
+/// The last look. A hub that connects to a hundred servers at once looks only a few times: a caller that waited during one look
+/// takes the result of the next.
 struct LastLook(Mutex<Option<(Instant, Arc<Seen>)>>);
 
 static LAST: LastLook = LastLook(Mutex::new(None));
 
 impl LastLook {
-    /// What was seen by a look that began after this was asked for.
+    /// Returns the result of a look that began after this call.
     fn look(&self) -> io::Result<Arc<Seen>> {
         let asked = Instant::now();
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -240,13 +241,14 @@ impl LastLook {
     }
 }
 
-/// What a guard with this command line confines to, in its own words. `None`: to nothing, or it is no guard's.
+/// Returns the confinement in a guard's command line, in its own words. `None`: the guard confines nothing, or the line is no
+/// guard's.
 fn confinement(command_line: &[u8]) -> Option<&[u8]> {
     if !is_guard(command_line) {
         return None;
     }
     let mut words = command_line.split(|byte| *byte == 0);
-    // A guard of another version that says nothing is taken for a strict one.
+    // A guard of another version without such words counts as a strict one.
     let rights = words.nth(2).unwrap_or_default();
     let is_open = rights.starts_with(b"{") && !contains(rights, b"\"fence\"");
     (!is_open).then_some(rights)
@@ -256,7 +258,7 @@ fn contains(text: &[u8], part: &[u8]) -> bool {
     text.windows(part.len()).any(|window| window == part)
 }
 
-/// This process and those above it.
+/// Returns this process and those above it.
 fn own_line() -> HashSet<Pid> {
     let mut line = HashSet::new();
     let mut next = Some(getpid());

@@ -1,20 +1,20 @@
-//! A mark that every process inside a fence bears, and none can take off: how a process is known for a confined one when its
-//! guard is gone, because the kernel was out of memory or somebody ended it by force.
+//! A mark that every process inside a fence bears, and that none can remove. It shows that a process is confined when its guard
+//! is gone: the kernel ran out of memory, or somebody ended the guard by force.
 //!
-//! The mark is an odd choice of which memory would be written to a core file: that which several processes share with a
-//! device (DAX), and not that which one has alone. Nobody else chooses that. The choice is passed on to whatever a process
-//! starts, everybody can read it in `/proc`, and to change it a process must write to `/proc`, which a fence does not allow.
+//! The mark is an unusual choice of the memory that would be written to a core file: memory that is shared with a device (DAX),
+//! and not private memory of a device. No other program chooses that. Child processes inherit the choice, everybody can read it
+//! in `/proc`, and to change it a process must write to `/proc`, which a fence does not allow.
 
 use std::{fs, io, path::Path};
 
 use rustix::process::Pid;
 
-/// Memory shared with a device.
+/// The bit for memory that is shared with a device.
 const SHARED_DAX: u32 = 1 << 8;
-/// Private memory of a device.
+/// The bit for private memory of a device.
 const PRIVATE_DAX: u32 = 1 << 7;
 
-/// Marks this process, and all that it starts from now on.
+/// Marks this process, and all processes that it starts from now on.
 ///
 /// # Errors
 /// This kernel writes no core files, or this process is inside a fence already.
@@ -27,20 +27,20 @@ pub fn set() -> io::Result<()> {
 /// Whether a process bears the mark. `None`: the process has ended, or it is one of the kernel's, and has no memory of its own.
 ///
 /// # Errors
-/// It cannot be read: the process is gone, or too many files are open.
+/// The mark cannot be read: the process is gone, or too many files are open.
 pub fn is_on(process: Pid) -> io::Result<Option<bool>> {
     match fs::read_to_string(format!("/proc/{process}/coredump_filter")) {
         Ok(text) => Ok(parse(&text)
             .or_else(|| of_other_threads(process))
             .map(is_mark)),
-        // A kernel that writes no core files has no marks. A process that is gone has no folder.
+        // A kernel that writes no core files has no marks. A process that has ended has no folder.
         Err(err) if err.kind() == io::ErrorKind::NotFound && !has_marks() => Ok(Some(false)),
         Err(err) => Err(err),
     }
 }
 
-/// The choice of a process whose first thread has ended, and with it what `/proc` tells of the process, while others go on. Each
-/// thread has a folder of its own there, which no list shows.
+/// Returns the choice of a process whose first thread has ended while others go on. With that thread, `/proc` hides the choice
+/// of the process, but each thread has a folder of its own there, which is not listed.
 fn of_other_threads(process: Pid) -> Option<u32> {
     let threads = fs::read_dir(format!("/proc/{process}/task")).ok()?;
     threads.flatten().find_map(|thread| {
@@ -49,7 +49,7 @@ fn of_other_threads(process: Pid) -> Option<u32> {
     })
 }
 
-/// Is this process inside a fence itself? Then the mark tells nothing about others.
+/// Whether this process is inside a fence itself. In that case the mark says nothing about others.
 pub fn is_on_us() -> bool {
     fs::read_to_string("/proc/self/coredump_filter")
         .is_ok_and(|text| parse(&text).is_some_and(is_mark))
@@ -79,7 +79,7 @@ mod tests {
     fn a_process_and_what_it_starts_bear_the_mark() {
         assert_eq!(is_on(getpid()).unwrap(), Some(false));
         assert!(!is_on_us());
-        // What `set` writes, in a process of its own: this one is shared by all tests.
+        // The shell writes the mark of `set` in a process of its own: all tests share this one.
         let own = parse(&fs::read_to_string("/proc/self/coredump_filter").unwrap()).unwrap();
         let marked = own & !PRIVATE_DAX | SHARED_DAX;
         let script =

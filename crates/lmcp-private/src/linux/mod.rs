@@ -1,15 +1,15 @@
-//! What Linux tells about users, files and processes, by `/proc`, access lists and the kernel's table of sockets.
+//! The checks on Linux: `/proc`, access lists and the kernel's table of sockets tell about users, files and processes.
 //!
-//! | file | what lives there |
+//! | file | contents |
 //! |---|---|
-//! | `walk` | is every step of a path out of the hands of other users? |
-//! | `folders` | folders and files that must be private, made or checked |
-//! | `above` | folders of the user that hold those: their modes are put right |
-//! | `users` | whose something is, as far as the numbers of users tell |
-//! | `sockets` | whose socket is at the other end of a TCP connection |
-//! | [`guards`] | whose command a socket may be of, of those that are confined |
-//! | [`processes`] | all processes, and which hold a socket |
-//! | `usual` | where the folders of a user are, whatever the environment says |
+//! | `walk` | checks that no other user can change any step of a path |
+//! | `folders` | makes and checks folders and files that must be private |
+//! | `above` | corrects the modes of the user's folders that contain them |
+//! | `users` | the owner of a thing, as far as the numbers of users tell |
+//! | `sockets` | the owner of the socket at the other end of a TCP connection |
+//! | [`guards`] | checks whether a confined command may hold a socket |
+//! | [`processes`] | all processes, and those that hold a socket |
+//! | `usual` | the folders of a user, whatever the environment says |
 
 mod above;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The processes of this system as `/proc` lists them, and which of them hold a socket.
+//! The processes in `/proc`, and a search for those that hold a socket.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -11,19 +11,19 @@ use rustix::{
     process::Pid,
 };
 
-/// More than the fifty numbers and the name of a process take.
+/// More bytes than the fifty numbers and the name of a process take.
 const STAT_BYTES: usize = 2048;
 
-/// The numbers of all processes that we can see.
+/// Returns the numbers of all processes that we can see.
 ///
 /// # Errors
-/// There is no `/proc`, or too many files are open.
+/// `/proc` does not exist, or too many files are open.
 pub fn numbers() -> io::Result<impl Iterator<Item = Pid>> {
     let entries = fs::read_dir("/proc")?.flatten();
     Ok(entries.filter_map(|entry| number(entry.file_name().to_str()?)))
 }
 
-/// The threads of a process.
+/// Returns the threads of a process.
 fn all_threads(process: Pid) -> io::Result<Vec<Pid>> {
     let entries = fs::read_dir(format!("/proc/{process}/task"))?.flatten();
     Ok(entries
@@ -31,32 +31,32 @@ fn all_threads(process: Pid) -> io::Result<Vec<Pid>> {
         .collect())
 }
 
-/// A process as the kernel lists it.
+/// A process in the kernel's list.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Process {
-    /// Its number.
+    /// The number of the process.
     pub pid: Pid,
-    /// Who started or adopted it.
+    /// The process that started or adopted it.
     pub parent: Option<Pid>,
-    /// The session it belongs to.
+    /// The session that it belongs to.
     pub session: Option<Pid>,
     group: Option<Pid>,
-    /// The group that its terminal gives its keys to.
+    /// The group that gets the input of its terminal.
     front: Option<Pid>,
-    /// When it was started, in ticks since the system was.
+    /// The time of its start, in ticks since the start of the system.
     pub started: u64,
     state: char,
 }
 
 impl Process {
-    /// The process with this number, if there is one that we can see.
+    /// Returns the process with this number, if it exists and we can see it.
     pub fn of(pid: Pid) -> Option<Self> {
-        // With room from the start, one read takes all of it. Searches look at every process of the system.
+        // With room from the start, one read takes the whole file. Searches read every process of the system.
         let mut stat = Vec::with_capacity(STAT_BYTES);
         let file = File::open(format!("/proc/{pid}/stat")).ok()?;
         file.take(STAT_BYTES as u64).read_to_end(&mut stat).ok()?;
-        // The name in front may hold anything, so the rest is looked for behind its last bracket.
+        // The name at the front may contain anything, so the rest begins after its last bracket.
         let end = stat.iter().rposition(|byte| *byte == b')')?;
         let rest = std::str::from_utf8(stat.get(end + 1..)?).ok()?;
         let mut words = rest.split_ascii_whitespace();
@@ -64,7 +64,7 @@ impl Process {
         let parent = words.next().and_then(number);
         let group = words.next().and_then(number);
         let session = words.next().and_then(number);
-        // Between the two is the number of its terminal.
+        // The number of its terminal is between the two.
         let front = words.nth(1).and_then(number);
         let started = words.nth(13)?.parse().ok()?;
         Some(Self {
@@ -78,23 +78,23 @@ impl Process {
         })
     }
 
-    /// It gets what is typed on its terminal.
+    /// Whether the process gets the input of its terminal.
     pub fn is_in_front(&self) -> bool {
         self.group.is_some() && self.group == self.front
     }
 
-    /// It waits for something.
+    /// Whether the process waits for something.
     pub fn is_asleep(&self) -> bool {
         self.state == 'S'
     }
 
-    /// It waits for its parent to take note, and does nothing any more.
+    /// Whether the process has ended, and only waits for its parent to take note.
     pub fn has_ended(&self) -> bool {
         matches!(self.state, 'Z' | 'X')
     }
 }
 
-/// Of some processes those that are below others, by what each of them says of its parent.
+/// Returns those of some processes that are below others, by the parent that each names.
 pub fn below(processes: &[Process], tops: &[Pid]) -> HashSet<Pid> {
     let mut children: HashMap<Pid, Vec<Pid>> = HashMap::new();
     for process in processes {
@@ -114,17 +114,17 @@ pub fn below(processes: &[Process], tops: &[Pid]) -> HashSet<Pid> {
     found
 }
 
-/// Looks for sockets in the descriptors of processes.
+/// A search for sockets in the descriptors of processes.
 #[derive(Debug)]
 pub struct Search {
-    /// Those that are looked for, by their numbers, and who holds them.
+    /// The wanted sockets by their numbers, with the processes that hold them.
     pub found: HashMap<u64, Vec<Process>>,
-    /// So many more descriptors are read.
+    /// The number of descriptors that may still be read.
     left: usize,
 }
 
 impl Search {
-    /// A search for sockets with these numbers that reads at most so many descriptors.
+    /// Makes a search for sockets with these numbers, which reads at most `most` descriptors.
     pub fn of(inodes: impl Iterator<Item = u64>, most: usize) -> Self {
         Self {
             found: inodes.map(|inode| (inode, Vec::new())).collect(),
@@ -132,10 +132,10 @@ impl Search {
         }
     }
 
-    /// Looks into the files of these processes. Gives those that live and do not show them.
+    /// Searches the files of these processes. Returns those that are alive and do not show their files.
     ///
     /// # Errors
-    /// Nothing can be read, of whichever process.
+    /// No process at all can be read.
     pub fn through<'a>(
         &mut self,
         processes: impl Iterator<Item = &'a Process>,
@@ -149,17 +149,17 @@ impl Search {
         Ok(hidden)
     }
 
-    /// The same for processes that may hide something: a thread can have files of its own, and those of a process go on
-    /// when its first thread has ended. Gives those that live and do not show their files.
+    /// Does the same for processes that may hide something: a thread can have files of its own, and the files of a process stay
+    /// open when its first thread has ended. Returns the processes that are alive and do not show their files.
     ///
     /// # Errors
-    /// Nothing can be read, of whichever process.
+    /// No process at all can be read.
     pub fn through_all_threads<'a>(
         &mut self,
         processes: impl Iterator<Item = &'a Process> + Clone,
     ) -> io::Result<Vec<Pid>> {
         let mut hidden = Vec::new();
-        // The first threads come first: most processes have no files elsewhere, and what is read has a bound.
+        // The first threads are searched first: most processes have no files elsewhere, and the search is bounded.
         for process in processes.clone() {
             if self.is_hidden(*process, process.pid)? {
                 hidden.push(process.pid);
@@ -175,12 +175,12 @@ impl Search {
         Ok(hidden)
     }
 
-    /// Was there more to be read than was asked for?
+    /// Whether the search stopped at its bound.
     pub fn is_cut_short(&self) -> bool {
         self.left == 0
     }
 
-    /// Looks into a thread, and tells whether it lives and does not let us.
+    /// Searches a thread. Returns whether it is alive and does not show its files.
     fn is_hidden(&mut self, process: Process, thread: Pid) -> io::Result<bool> {
         match self.look_into(process, thread) {
             Err(err) if err.kind() == io::ErrorKind::PermissionDenied => {
@@ -192,7 +192,8 @@ impl Search {
         }
     }
 
-    /// The process was there before: if its start is still the same afterwards, it was this one all the time.
+    /// Searches one thread. `process` was read before: if its start is the same afterwards, the number was its own all the
+    /// time.
     fn look_into(&mut self, process: Process, thread: Pid) -> io::Result<()> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let path = format!("/proc/{}/task/{thread}/fd", process.pid);
@@ -204,7 +205,7 @@ impl Search {
             };
             self.left = rest;
             let entry = entry?;
-            // It may have been closed.
+            // The descriptor may have been closed meanwhile.
             let Ok(link) = readlinkat(&folder, entry.file_name(), target) else {
                 target = Vec::new();
                 continue;
@@ -219,7 +220,7 @@ impl Search {
     }
 }
 
-/// The threads of a process. None if it has ended.
+/// Returns the threads of a process; none if it has ended.
 fn threads(process: Pid) -> io::Result<Vec<Pid>> {
     match all_threads(process) {
         Err(err) if is_about_the_process(&err) => Ok(Vec::new()),
@@ -227,27 +228,27 @@ fn threads(process: Pid) -> io::Result<Vec<Pid>> {
     }
 }
 
-/// The number in `socket:[NUMBER]`.
+/// Returns the number in `socket:[NUMBER]`.
 fn socket_number(target: &[u8]) -> Option<u64> {
     let number = target.strip_prefix(b"socket:[")?.strip_suffix(b"]")?;
     std::str::from_utf8(number).ok()?.parse().ok()
 }
 
-/// It has ended, or is not for us to look into: all others can still be looked at.
+/// Whether the error is about one process, which has ended or may not be read: all others can still be searched.
 pub fn is_about_the_process(err: &io::Error) -> bool {
     use rustix::io::Errno;
     let about = [Errno::NOENT, Errno::SRCH, Errno::ACCESS, Errno::PERM];
     Errno::from_io_error(err).is_some_and(|err| about.contains(&err))
 }
 
-/// The user of a process. (Who owns its folder in `/proc` is another question: root, if it cannot be dumped.)
+/// Returns the user of a process. The owner of its folder in `/proc` may be another: root, if the process cannot be dumped.
 pub fn user(pid: Pid) -> Option<u32> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
     line.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// A process's number in such a list. Of a process without a terminal, the group in front of it is -1.
+/// Reads the number of a process. In such a list, a process without a terminal has the group -1 in front.
 pub fn number(text: &str) -> Option<Pid> {
     let number = text.parse().ok().filter(|number| *number > 0)?;
     Pid::from_raw(number)

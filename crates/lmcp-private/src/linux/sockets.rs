@@ -1,7 +1,7 @@
-//! Whose socket is at the other end of a TCP connection on this machine, as the kernel's table of sockets says.
+//! Finds the owner of the socket at the other end of a TCP connection on this machine, in the kernel's table of sockets.
 //!
-//! A port on loopback can be reached by every user of the machine, and taken by every user when it is free. TCP itself
-//! says nothing about users.
+//! Every user of the machine can reach a port on loopback, and can take it when it is free. TCP itself says nothing about
+//! users.
 
 use std::{
     fs, io,
@@ -22,13 +22,13 @@ use crate::{
     refused,
 };
 
-/// Does this system tell which user made a TCP connection on this machine?
+/// Whether this system tells which user made a TCP connection on this machine.
 pub const fn tells_tcp_users() -> bool {
     true
 }
 
-/// The socket with these addresses: its own, and the one that it is connected to. `None`: nobody on this machine has it
-/// open, or nobody in this network namespace.
+/// Finds the socket with these addresses: its own, and the one that it is connected to. `None`: no process on this machine, or
+/// in this network namespace, has it open.
 ///
 /// # Errors
 /// The kernel does not tell.
@@ -36,14 +36,14 @@ pub fn tcp_socket(own: SocketAddr, other: SocketAddr) -> io::Result<Option<TcpSo
     find(canonical(own), canonical(other))
 }
 
-/// Refuses a server on this machine that is not run by this user or root, or that a confined command may run: whatever is
-/// sent to it, they read. It may take a moment.
+/// Refuses a server on this machine that neither this user nor root runs, or that a confined command may run: they would read
+/// everything that is sent to it. The check may block for a moment.
 ///
-/// `local` and `server` are the addresses of a connection that is open. A port that a server has left is free for every
-/// user, so this is to be asked for each connection, before anything is sent.
+/// `local` and `server` are the addresses of an open connection. When a server has left a port, every user can take it, so each
+/// connection must be checked before anything is sent.
 ///
 /// # Errors
-/// The server is another user's or a confined command's, or nobody can tell whose it is. The words say which.
+/// The server belongs to another user or to a confined command, or its owner is not known. The words say which.
 pub fn expect_own_server(local: SocketAddr, server: SocketAddr) -> io::Result<()> {
     let (local, server) = (canonical(local), canonical(server));
     if !server.ip().is_loopback() {
@@ -52,14 +52,14 @@ pub fn expect_own_server(local: SocketAddr, server: SocketAddr) -> io::Result<()
     if let Some(socket) = find(server, local)? {
         return expect_own(socket);
     }
-    // The server has not taken the connection yet. Until then it belongs to whoever listens.
+    // The server has not accepted the connection yet. Until then the connection belongs to the listener.
     let listener = match find(server, nowhere(server))? {
         Some(listener) => Some(listener),
         None => find_on_all(server)?,
     };
     expect_own(listener.ok_or_else(|| unknown("nobody listens there"))?)?;
-    // The connection may have been taken meanwhile, by somebody who listened before. If not, who listens now listened then:
-    // with its listener, a connection that waits would have gone.
+    // An earlier listener may have accepted the connection meanwhile. If not, the present listener was the listener then:
+    // without its listener, a waiting connection would be gone.
     find(server, local)?.map_or(Ok(()), expect_own)
 }
 
@@ -75,7 +75,7 @@ fn unknown(why: &str) -> io::Error {
     refused(&format!("nobody can tell whose server it is: {why}"))
 }
 
-/// What a socket that listens is connected to.
+/// Returns the peer address of a listening socket.
 fn nowhere(family: SocketAddr) -> SocketAddr {
     SocketAddr::new(unspecified(family), 0)
 }
@@ -87,7 +87,7 @@ fn unspecified(family: SocketAddr) -> IpAddr {
     }
 }
 
-/// Who listens at this port of all addresses: of this family, or of both.
+/// Finds the listener at this port of all addresses, of this family or of both.
 fn find_on_all(server: SocketAddr) -> io::Result<Option<TcpSocket>> {
     let both = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), server.port());
     for all in [SocketAddr::new(unspecified(server), server.port()), both] {
@@ -102,7 +102,7 @@ fn find(peer: SocketAddr, local: SocketAddr) -> io::Result<Option<TcpSocket>> {
     match ask(peer, local) {
         Ok(found) => Ok(found),
         Err(Errno::NOENT) => Ok(None),
-        // Not every sandbox has this way to ask.
+        // Some sandboxes do not allow this query.
         Err(_) => read_table(peer, local),
     }
 }
@@ -114,18 +114,18 @@ const NLM_F_REQUEST: u16 = 1;
 const TCP: u8 = 6;
 const HEADER: usize = 16;
 const REQUEST: usize = HEADER + 56;
-/// Where the user and the inode are in an answer.
+/// The places of the user and the inode in an answer.
 const USER: usize = HEADER + 64;
 const INODE: usize = USER + 4;
 
-/// Asks for this one socket.
+/// Asks the kernel for this one socket.
 fn ask(peer: SocketAddr, local: SocketAddr) -> Result<Option<TcpSocket>, Errno> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let kind = SocketType::RAW;
     let socket = rustix::net::socket_with(AddressFamily::NETLINK, kind, flags, Some(SOCK_DIAG))?;
     let kernel = SocketAddrNetlink::new(0, 0);
     rustix::net::sendto(&socket, &request(peer, local), SendFlags::empty(), &kernel)?;
-    // The kernel answers before it returns from sending.
+    // The kernel answers before the call that sends returns.
     let mut answer = [0; 512];
     let (length, _) = rustix::net::recv(&socket, &mut answer[..], RecvFlags::empty())?;
     read_answer(answer.get(..length).unwrap_or_default())
@@ -143,13 +143,13 @@ fn request(peer: SocketAddr, local: SocketAddr) -> Vec<u8> {
     request.extend_from_slice(&NLM_F_REQUEST.to_ne_bytes());
     request.resize(HEADER, 0);
     request.extend_from_slice(&[family.as_raw().to_ne_bytes()[0], TCP, 0, 0]);
-    // In every state.
+    // Sockets in every state.
     request.extend_from_slice(&u32::MAX.to_ne_bytes());
     request.extend_from_slice(&peer.port().to_be_bytes());
     request.extend_from_slice(&local.port().to_be_bytes());
     request.extend_from_slice(&octets(peer.ip()));
     request.extend_from_slice(&octets(local.ip()));
-    // Whichever interface, and whatever cookie.
+    // Any interface, and any cookie.
     request.extend_from_slice(&0_u32.to_ne_bytes());
     request.extend_from_slice(&[0xff; 8]);
     request
@@ -169,7 +169,8 @@ fn read_answer(answer: &[u8]) -> Result<Option<TcpSocket>, Errno> {
         }
         _ => return Err(Errno::BADMSG),
     }
-    // A socket that nobody has open any more has no inode, and is said to be root's: anybody could be root that way.
+    // A socket that no process has open any more has no inode, and the kernel calls root its user: with it, anybody could seem
+    // to be root.
     let inode = number(INODE).filter(|inode| *inode != 0);
     let found = number(USER).zip(inode);
     Ok(found.map(|(uid, inode)| TcpSocket {
@@ -178,7 +179,7 @@ fn read_answer(answer: &[u8]) -> Result<Option<TcpSocket>, Errno> {
     }))
 }
 
-/// The same from a table of all sockets.
+/// Finds the socket in a table of all sockets.
 fn read_table(peer: SocketAddr, local: SocketAddr) -> io::Result<Option<TcpSocket>> {
     let path = if peer.is_ipv4() {
         "/proc/self/net/tcp"
@@ -200,7 +201,8 @@ fn find_in_table(table: &str, peer: SocketAddr, local: SocketAddr) -> Option<Tcp
     })
 }
 
-/// As the table has it: the words of the address in the order of this machine, in hexadecimal digits.
+/// Writes an address in the form of the table: the words of the address in the byte order of this machine, in hexadecimal
+/// digits.
 fn in_table(address: SocketAddr) -> String {
     let octets = octets(address.ip());
     let used = if address.is_ipv4() { 4 } else { 16 };
@@ -210,7 +212,7 @@ fn in_table(address: SocketAddr) -> String {
     format!("{words}:{:04X}", address.port())
 }
 
-/// The bytes of an address, as many as the longer kind has.
+/// Returns the bytes of an address, as many as an IPv6 address has.
 fn octets(address: IpAddr) -> [u8; 16] {
     match address {
         IpAddr::V6(address) => address.octets(),
@@ -221,7 +223,7 @@ fn octets(address: IpAddr) -> [u8; 16] {
     }
 }
 
-/// An IPv4 address in the clothes of IPv6 is in the table of IPv4.
+/// Turns an IPv4 address in the form of IPv6 into IPv4, because the table of IPv4 contains it.
 fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
@@ -234,7 +236,7 @@ mod tests {
 
     use super::*;
 
-    /// Both ends of a connection, as the server sees them.
+    /// Makes a connection, and returns the ends of the client and of the server.
     fn connect(address: &str) -> Option<(TcpStream, TcpStream)> {
         let listener = TcpListener::bind(address).ok()?;
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -243,7 +245,7 @@ mod tests {
 
     #[test]
     fn both_ways_to_ask_know_whose_connection_it_is() {
-        // Not every machine has IPv6.
+        // Some machines have no IPv6.
         for (client, server) in ["127.0.0.1:0", "[::1]:0"].into_iter().filter_map(connect) {
             let (peer, local) = (server.peer_addr().unwrap(), server.local_addr().unwrap());
             let inode = rustix::fs::fstat(&client).unwrap().st_ino;
@@ -253,7 +255,7 @@ mod tests {
             };
             assert_eq!(ask(peer, local), Ok(Some(me)));
             assert_eq!(read_table(peer, local).unwrap(), Some(me));
-            // A connection that its user has closed could be anybody's.
+            // After its user has closed a connection, the socket could be anybody's.
             drop(client);
             assert_eq!(ask(peer, local).unwrap_or_default(), None);
             assert_eq!(read_table(peer, local).unwrap(), None);
@@ -302,7 +304,7 @@ mod tests {
     #[test]
     fn a_server_that_nobody_runs_is_refused() {
         let (_client, server) = connect("127.0.0.1:0").unwrap();
-        // The listener is gone, and the other end is closed: the next who listens there may be anybody.
+        // The listener is gone, and the other end is closed: any user may listen there next.
         let (local, of_server) = (server.peer_addr().unwrap(), server.local_addr().unwrap());
         drop(server);
         let refused = expect_own_server(local, of_server).unwrap_err();

@@ -1,7 +1,7 @@
-//! Whose something is, by the number that the kernel gives for its user.
+//! Finds the owner of a thing by the number that the kernel gives for its user.
 //!
-//! In a user namespace one number stands for all users that have none there (`overflowuid`). Several users share it, and
-//! it may be the number of this process, too. So it says nothing about anybody: nothing is trusted because of it.
+//! In a user namespace, one number (`overflowuid`) stands for all users without a number there. Several users share it, and it
+//! may also be the number of this process. So nothing is trusted because of this number.
 
 use std::{
     fs, io,
@@ -13,7 +13,7 @@ use rustix::process::geteuid;
 
 use crate::Whose;
 
-/// Whose a file, a process or a socket is that has this user.
+/// Returns the owner of a file, a process or a socket by the number of its user.
 pub fn whose(user: u32) -> Whose {
     if USERS.is_shared(user) {
         Whose::Unknown
@@ -26,22 +26,22 @@ pub fn whose(user: u32) -> Whose {
     }
 }
 
-/// Is this, for certain, the user of this process?
+/// Whether this is certainly the user of this process.
 pub fn is_ours(user: u32) -> bool {
     whose(user) == Whose::Ours
 }
 
-/// Is this, for certain, the user of this process or root?
+/// Whether this is certainly the user of this process or root.
 pub fn is_ours_or_roots(user: u32) -> bool {
     matches!(whose(user), Whose::Ours | Whose::Roots)
 }
 
-/// Can this process tell its own user from others at all?
+/// Whether this process can tell its own user from others.
 pub fn knows_own_user() -> bool {
     is_ours(geteuid().as_raw())
 }
 
-/// Does this number of a group stand for all groups that have none in this user namespace?
+/// Whether this number stands for all groups without one in this user namespace.
 pub(crate) fn is_shared_group(group: u32) -> bool {
     GROUPS.is_shared(group)
 }
@@ -62,7 +62,7 @@ static GROUPS: Numbers = Numbers {
 struct Numbers {
     map: &'static str,
     overflow: &'static str,
-    /// Everybody has a number here. A map is written once, so this stays true.
+    /// Whether all users have numbers here. A map is written once, so this stays true.
     knows_all: AtomicBool,
 }
 
@@ -73,7 +73,7 @@ impl Numbers {
         }
         let map = match fs::read_to_string(self.map) {
             Ok(map) => Some(map),
-            // A kernel without user namespaces has no maps, and everybody has a number.
+            // A kernel without user namespaces has no maps, and all users have numbers.
             Err(err) if err.kind() == io::ErrorKind::NotFound && has_proc() => Some(ALL.to_owned()),
             Err(_) => None,
         };
@@ -85,10 +85,10 @@ impl Numbers {
     }
 }
 
-/// The map of a namespace in which everybody has the number that they have outside.
+/// The map of a namespace in which all users have their outer numbers.
 const ALL: &str = "0 0 4294967295";
 
-/// What the kernel uses unless root told it another number.
+/// The number that the kernel uses unless root has set another.
 const USUAL_OVERFLOW: u32 = 65_534;
 
 fn has_proc() -> bool {
@@ -100,8 +100,8 @@ fn knows_all(map: &str) -> bool {
         .eq(ALL.split_ascii_whitespace())
 }
 
-/// Does this number stand for all that the namespace has no number for? That holds even where the map has somebody of that
-/// number. What cannot be read counts as if it did.
+/// Whether this number stands for all users without a number in the namespace. This holds even if the map gives the number to a
+/// user. If a file cannot be read, the answer is yes for the usual number.
 fn is_shared(number: u32, map: Option<&str>, overflow: Option<&str>) -> bool {
     let overflow = overflow.and_then(|text| text.trim().parse().ok());
     let overflow = overflow.unwrap_or(USUAL_OVERFLOW);

@@ -1,4 +1,4 @@
-//! Where the sockets and records of a user are.
+//! The folders for the sockets and records of a user.
 
 use std::{env, fs, io, path::PathBuf};
 
@@ -9,21 +9,22 @@ use crate::linux::{
     make_or_mend,
 };
 
-/// `$XDG_RUNTIME_DIR/lmcp`, if that variable names a folder that is private. A mode that a confined command gave that folder is
-/// put right first.
+/// Returns `$XDG_RUNTIME_DIR/lmcp`, if that variable names a private folder. If a confined command has changed the mode of that
+/// folder, the mode is corrected first.
 pub fn runtime_folder() -> Option<PathBuf> {
     let runtime = PathBuf::from(env::var_os("XDG_RUNTIME_DIR")?);
     let is_safe = runtime.is_absolute() && expect_or_mend(&runtime).is_ok();
     is_safe.then(|| runtime.join("lmcp"))
 }
 
-/// The folders that do not depend on the environment, the best first: programs that start others with hardly any
+/// Returns the folders that do not depend on the environment, the best first: a program that starts others with hardly any
 /// variables must not lead them to another place.
 pub fn fixed_folders() -> Vec<PathBuf> {
     folders_of(geteuid().as_raw())
 }
 
-/// The same folders of the same user as it is called outside of this user namespace. Empty where that is no other name.
+/// Returns the same folders under the number that this user has outside of this user namespace. Empty if that is the same
+/// number.
 pub fn outer_folders() -> Vec<PathBuf> {
     let user = geteuid().as_raw();
     let outer = outer_user(user).filter(|outer| *outer != user);
@@ -38,19 +39,19 @@ fn folders_of(user: u32) -> Vec<PathBuf> {
     runtime.into_iter().chain([temporary]).collect()
 }
 
-/// A folder in the home, for when somebody else has taken the name in `/tmp`: whoever starts programs with few variables
-/// leaves them `HOME`.
+/// Returns a folder in the home, for the case that another user has taken the name in `/tmp`. Programs that start others with
+/// few variables leave them `HOME`.
 pub fn spare_folder() -> Option<PathBuf> {
     let home = env::var_os("HOME").map(PathBuf::from);
     let home = home.filter(|home| home.is_absolute());
     Some(home?.join(".local/state/lmcp/run"))
 }
 
-/// The first of some folders that can be had for this user alone, made where it is missing. True if its mode was wrong
-/// and was put right.
+/// Returns the first of some folders that can be used by this user alone, and makes it if it is missing. The flag is true if
+/// its mode was wrong and was corrected.
 ///
 /// # Errors
-/// There is none; the error is that of the first, with its name.
+/// No folder can be used. The error is that of the first, with its name.
 pub fn first_usable(folders: impl IntoIterator<Item = PathBuf>) -> io::Result<(PathBuf, bool)> {
     let mut failed = None;
     for folder in folders {
@@ -64,7 +65,7 @@ pub fn first_usable(folders: impl IntoIterator<Item = PathBuf>) -> io::Result<(P
     Err(failed.unwrap_or_else(|| io::ErrorKind::NotFound.into()))
 }
 
-/// What a user is called in the namespace around this one.
+/// Returns the number of a user in the namespace around this one.
 fn outer_user(user: u32) -> Option<u32> {
     let map = fs::read_to_string("/proc/self/uid_map").ok()?;
     map.lines().find_map(|line| {

@@ -1,9 +1,8 @@
-//! Goes along a path one step at a time and refuses steps that another user could turn elsewhere.
+//! Walks along a path one step at a time, and refuses steps that another user could change.
 //!
-//! A name can be changed by whoever can write the folder that it is in. So each folder on the way must belong to this
-//! user or root, and nobody else may write it; in a shared folder with the sticky bit (`/tmp`), where names can be changed
-//! only by their owners, the name must belong to this user or root. The same holds for where links lead, and no link of another
-//! user is followed.
+//! Whoever can write a folder can change the names in it. So each folder on the way must belong to this user or root, and
+//! nobody else may write it. In a shared folder with the sticky bit (`/tmp`), only owners can change their names, so the name
+//! must belong to this user or root. The same holds for the targets of links, and no link of another user is followed.
 
 use std::{
     collections::VecDeque,
@@ -28,7 +27,7 @@ use crate::{
     refused,
 };
 
-/// As many as the kernel follows.
+/// The most links, as in the kernel.
 const MOST_LINKS: usize = 40;
 
 /// Write permission of the group, and of everybody.
@@ -36,7 +35,7 @@ const GROUP_WRITES: u32 = 0o020;
 const OTHERS_WRITE: u32 = 0o002;
 const STICKY: u32 = 0o1000;
 
-/// Folders that belong to root on every system, and that lead to what belongs to users.
+/// Folders that belong to root on every system, and contain folders of users.
 const SYSTEM: &[&str] = &[
     "/",
     "/dev",
@@ -56,11 +55,11 @@ const SYSTEM: &[&str] = &[
     "/var/tmp",
 ];
 
-/// What is at the end of a path. It is not opened for reading.
+/// The end of a path. It is not opened for reading.
 pub(crate) struct PathEnd {
     pub(crate) file: OwnedFd,
     pub(crate) stat: Stat,
-    /// Where it is, without links.
+    /// The real path, without links.
     pub(crate) path: PathBuf,
 }
 
@@ -69,7 +68,7 @@ impl PathEnd {
         Self::open(CWD, OsStr::new("/"), PathBuf::from("/"))
     }
 
-    /// What has this name in this folder; it may be `..`.
+    /// Opens the entry of this name in this folder. The name may be `..`.
     fn step(&self, name: &OsStr) -> io::Result<Self> {
         let mut path = self.path.clone();
         if name == ".." {
@@ -91,7 +90,7 @@ impl PathEnd {
         FileType::from_raw_mode(self.stat.st_mode)
     }
 
-    /// Is it this user's?
+    /// Whether it belongs to this user.
     pub(crate) fn is_own(&self) -> bool {
         is_ours(self.stat.st_uid)
     }
@@ -100,8 +99,8 @@ impl PathEnd {
         is_ours_or_roots(self.stat.st_uid)
     }
 
-    /// Is it a folder of the system whose owner has no number in this user namespace? Root is such an owner where the
-    /// namespace has no number for it, but so are all other users that it does not know. Only the place tells them apart.
+    /// Whether this is a folder of the system whose owner has no number in this user namespace. Root has no number in some
+    /// namespaces, but neither have other users. Only the place tells them apart.
     fn is_systems(&self) -> bool {
         SYSTEM.iter().any(|folder| self.path == Path::new(folder))
             && whose(self.stat.st_uid) == Whose::Unknown
@@ -112,9 +111,9 @@ impl PathEnd {
     }
 }
 
-/// May users other than the owner write it? The group may where only this user is in it, as far as numbers tell: many
-/// systems give each user a group with the same number. With an access list the group's bits stand for every user and group
-/// that the list names.
+/// Whether users other than the owner may write it. The group may write if only this user is in it, as far as numbers tell:
+/// many systems give each user a group with the same number. With an access list, the bits of the group stand for all users and
+/// groups in the list.
 pub(crate) fn is_open_to_others(stat: &Stat, file: &impl AsFd) -> bool {
     match stat.st_mode & (GROUP_WRITES | OTHERS_WRITE) {
         0 => false,
@@ -128,7 +127,7 @@ fn is_own_group(group: u32) -> bool {
     group == own && geteuid().as_raw() == own && !is_shared_group(group)
 }
 
-/// Is there an access list beside the mode, or no way to know?
+/// Whether there is an access list beside the mode. If that is not known, the answer is yes.
 fn may_have_access_list(file: &impl AsFd) -> bool {
     let list = getxattr(by_descriptor(file), ACCESS_LIST, &mut [0; 0]);
     !matches!(list, Err(Errno::NODATA | Errno::OPNOTSUPP))
@@ -136,15 +135,15 @@ fn may_have_access_list(file: &impl AsFd) -> bool {
 
 const ACCESS_LIST: &str = "system.posix_acl_access";
 
-/// The name in `/proc` of what is open: without leave to read it, much is done only by a name.
+/// Returns the name of an open file in `/proc`: without permission to read the file, many calls work only by a name.
 pub(crate) fn by_descriptor(file: &impl AsFd) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", file.as_fd().as_raw_fd()))
 }
 
-/// What is at the end of an absolute path, if no other user has a hand in the way there.
+/// Walks to the end of an absolute path. No other user may be able to change the way.
 ///
 /// # Errors
-/// `NotFound` if it is not there; `PermissionDenied`, with words, if another user could change the way.
+/// `NotFound` if the path does not exist; `PermissionDenied`, with words, if another user could change the way.
 pub(crate) fn walk(path: &Path) -> io::Result<PathEnd> {
     let mut folder = PathEnd::root()?;
     let mut steps = steps(path);
@@ -180,7 +179,7 @@ pub(crate) fn walk(path: &Path) -> io::Result<PathEnd> {
     Ok(folder)
 }
 
-/// Can this folder hold a name that is not there yet? Then nobody else can change it later.
+/// Checks that this folder can hold a new name, which nobody else can change later.
 pub(crate) fn expect_safe_folder(folder: &PathEnd, name: &OsStr) -> io::Result<()> {
     let shown = name.display();
     if !folder.is_own_or_roots() && !folder.is_systems() {
@@ -207,14 +206,14 @@ fn expect_safe_step(folder: &PathEnd, found: &PathEnd, name: &OsStr) -> io::Resu
             "`{shown}` is {what} that user {owner} made in a shared folder"
         )));
     }
-    // Whoever made it chose where it leads, also if nobody else can change it now.
+    // The owner of a link chose its target, even if only we can change the link now.
     if is_link && whose(owner) == Whose::Others {
         return Err(refused(&format!("`{shown}` is a link of user {owner}")));
     }
     Ok(())
 }
 
-/// The names of a path, the root and single dots left out.
+/// Returns the names of a path, without the root and single dots.
 fn steps(path: &Path) -> VecDeque<OsString> {
     let named = path.components().filter_map(|component| match component {
         Component::Normal(name) => Some(name.to_owned()),

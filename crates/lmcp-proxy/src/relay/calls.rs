@@ -1,4 +1,4 @@
-//! Requests of the client: those a server has, and those that wait for one.
+//! Requests of the client: those that a server has, and those that wait for one.
 
 use std::{collections::VecDeque, time::Instant};
 
@@ -11,24 +11,24 @@ use crate::limits::{Limits, METHOD_CHARACTERS};
 #[derive(Debug)]
 pub(super) struct Call {
     pub(super) id: RequestId,
-    /// Its first bytes are enough.
+    /// The method, of which the first bytes are enough.
     pub(super) method: Box<str>,
-    /// Which batch it came in, if it did.
+    /// The batch that the request came in, if it came in one.
     pub(super) batch: Option<u64>,
-    /// The line, where it may be sent again, and where what it does must be known. Only of what a server has.
+    /// The line, if it may be sent again, or if its content must be known later. Only set for requests that a server has.
     pub(super) kept: Option<Vec<u8>>,
     pub(super) listen: Option<Box<Listen>>,
-    /// It has lost a server, and waits for others no longer than this.
+    /// The request has lost a server, and waits for another one until this time.
     pub(super) until: Option<Instant>,
 }
 
-/// What is special about `subscriptions/listen`: it is answered when it is over.
+/// The state of `subscriptions/listen`, which is answered when it is over.
 #[derive(Debug)]
 pub(super) struct Listen {
     pub(super) filter: SubscriptionFilter,
-    /// The client was told that it is open.
+    /// The client was told that the subscription is open.
     pub(super) acknowledged: bool,
-    /// The server said that it is over, which the client is told at this time, in these lines.
+    /// The server said that the subscription is over. The client gets these lines at this time.
     pub(super) end: Option<(Instant, Vec<Vec<u8>>)>,
 }
 
@@ -54,7 +54,7 @@ impl Call {
         }
     }
 
-    /// Is it an open subscription? Nobody waits for the answer to that.
+    /// Returns whether it is an open subscription. Nobody waits for its answer.
     pub(super) fn is_open(&self) -> bool {
         self.listen
             .as_ref()
@@ -62,18 +62,18 @@ impl Call {
     }
 }
 
-/// What the server has, in the order it was sent.
+/// The requests that the server has, in the order in which they were sent.
 #[derive(Debug, Default)]
 pub(super) struct Sent {
     calls: VecDeque<Call>,
-    /// Bytes of the lines that are kept.
+    /// The number of bytes of the lines that are kept.
     kept: usize,
-    /// How many of them are subscriptions.
+    /// The number of subscriptions.
     listens: usize,
 }
 
 impl Sent {
-    /// A request goes out in this line.
+    /// Adds a request that is sent in this line.
     pub(super) fn push(&mut self, mut call: Call, line: &[u8], limits: &Limits) {
         let keeps = call.batch.is_none() && is_repeatable(&call.method);
         if keeps && self.kept + line.len() <= limits.kept_bytes {
@@ -84,18 +84,18 @@ impl Sent {
         self.calls.push_back(call);
     }
 
-    /// The first with this id leaves.
+    /// Removes the first request with this id.
     pub(super) fn remove(&mut self, id: &RequestId) -> Option<Call> {
         let at = self.calls.iter().position(|call| call.id == *id)?;
         self.take(at)
     }
 
-    /// The oldest batch leaves. Was there one?
+    /// Removes the oldest batch. Returns whether there was one.
     pub(super) fn remove_batch(&mut self) -> bool {
         let Some(batch) = self.calls.iter().find_map(|call| call.batch) else {
             return false;
         };
-        // Nothing of it is kept, and it has no subscriptions that anybody waits for the end of.
+        // Its lines are not kept, and nobody waits for the end of its subscriptions.
         let before = self.calls.len();
         self.calls.retain(|call| call.batch != Some(batch));
         self.listens = self
@@ -118,7 +118,7 @@ impl Sent {
         std::mem::take(self).calls
     }
 
-    /// A subscription whose end is not to be held back any longer.
+    /// Returns the lines of a subscription whose end need not be held back any longer.
     pub(super) fn take_ended(&mut self, now: Instant) -> Option<Vec<Vec<u8>>> {
         self.deadline().filter(|end| *end <= now)?;
         let is_over = |call: &Call| end(call).is_some_and(|end| end <= now);
@@ -128,7 +128,7 @@ impl Sent {
     }
 
     pub(super) fn deadline(&self) -> Option<Instant> {
-        // It is asked after every line, and mostly there are none.
+        // This is called after every line, and usually there are no subscriptions.
         if self.listens == 0 {
             return None;
         }
@@ -156,13 +156,13 @@ fn end(call: &Call) -> Option<Instant> {
     Some(*at)
 }
 
-/// A line that no server has had, or that the next one may have as well.
+/// A line that no server has had, or that the next one may get again.
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) line: Vec<u8>,
-    /// The requests in it: none in a notification, several in a batch.
+    /// The requests in the line: none in a notification, several in a batch.
     pub(super) calls: Vec<Call>,
-    /// `None`: it waits as long as it takes.
+    /// `None`: the line waits without a limit.
     pub(super) until: Option<Instant>,
 }
 
@@ -171,18 +171,18 @@ pub(super) struct Held {
 pub(super) struct Waiting {
     held: VecDeque<Held>,
     bytes: usize,
-    /// How many requests stand in them.
+    /// The number of requests in these lines.
     requests: usize,
 }
 
 impl Waiting {
-    /// Whoever hears the client looks for room first.
+    /// Adds a line at the end. The caller has checked that there is room.
     pub(super) fn push(&mut self, held: Held) {
         self.count(&held);
         self.held.push_back(held);
     }
 
-    /// What a server had goes before what none has had. There is room: it was kept all along.
+    /// Adds a line that a server had before lines that none has had. There is room, because the line was kept before.
     pub(super) fn push_front(&mut self, held: Held) {
         self.count(&held);
         self.held.push_front(held);
@@ -192,19 +192,19 @@ impl Waiting {
         self.take(0)
     }
 
-    /// Is there room for one more, however long it is?
+    /// Returns whether there is room for one more line of any length.
     pub(super) fn has_room(&self, limits: &Limits) -> bool {
         self.held.len() < limits.waiting && self.bytes < limits.waiting_bytes
     }
 
-    /// Takes out a request that is alone in its line.
+    /// Removes a request that is alone in its line.
     pub(super) fn remove(&mut self, id: &RequestId) -> Option<Held> {
         let is_it = |held: &Held| matches!(&held.calls[..], [call] if call.id == *id && call.batch.is_none());
         let at = self.held.iter().position(is_it)?;
         self.take(at)
     }
 
-    /// Takes out something that has waited long enough.
+    /// Removes a line that has waited long enough.
     pub(super) fn take_late(&mut self, now: Instant) -> Option<Held> {
         let is_late = |held: &Held| held.until.is_some_and(|until| until <= now);
         let at = self.held.iter().position(is_late)?;
@@ -223,7 +223,7 @@ impl Waiting {
         self.held.iter().flat_map(|held| &held.calls)
     }
 
-    /// How many requests wait.
+    /// Returns how many requests wait.
     pub(super) fn requests(&self) -> usize {
         self.requests
     }

@@ -1,4 +1,4 @@
-//! What the client says.
+//! Lines of the client.
 
 use std::time::Instant;
 
@@ -17,17 +17,17 @@ use super::{
     session::Session,
 };
 
-/// What becomes of a message.
+/// The decision about a message.
 enum Taken {
-    /// It goes on as it is; it may be a request.
+    /// The message is passed on as it is; it may be a request.
     Pass(Option<Call>),
-    /// Other words go on.
+    /// Other words are passed on.
     Changed(Vec<u8>),
     Nothing,
 }
 
 impl Relay {
-    /// The client wrote a line.
+    /// Takes a line of the client.
     pub(crate) fn client_line(&mut self, line: Vec<u8>, now: Instant) {
         let messages = batch(&line).filter(|messages| self.has_batches() && !messages.is_empty());
         match messages {
@@ -47,7 +47,7 @@ impl Relay {
         }
     }
 
-    /// The client wrote a line that is too long, of which these are the two ends.
+    /// Takes a line of the client that is too long. `head` and `tail` are its two ends.
     pub(crate) fn client_long_line(&mut self, head: &[u8], tail: &[u8]) {
         let error = failures::too_long(self.limits.line_bytes);
         let seen = glimpse(head, tail);
@@ -55,7 +55,7 @@ impl Relay {
         let Some(question) = seen.id.as_ref().filter(is_answer) else {
             return self.tell_client(jsonrpc::error(seen.id.as_ref(), &error));
         };
-        // It is an answer, which the server waits for.
+        // It is an answer to a question, and the server waits for it.
         let theirs = self.questions.answered(question);
         let theirs = theirs.and_then(|raw| serde_json::from_str::<RequestId>(&raw).ok());
         if let Some(theirs) = theirs {
@@ -63,13 +63,13 @@ impl Relay {
         }
     }
 
-    /// The client will write nothing more.
+    /// Notes that the client will write nothing more.
     pub(crate) fn client_eof(&mut self) {
         self.client_ended = true;
         self.end_if_done();
     }
 
-    /// Looks at one message of several: those that cannot be read are the server's to answer, with the others.
+    /// Decides about one message of a batch. The server answers messages that cannot be read, together with the others.
     fn take_from_batch(&mut self, message: &[u8]) -> Taken {
         match Envelope::read(message) {
             Envelope::Nameless | Envelope::Hollow { .. } | Envelope::Unreadable => {
@@ -81,7 +81,7 @@ impl Relay {
         }
     }
 
-    /// Looks at one message.
+    /// Decides about one message.
     fn take(&mut self, message: &[u8]) -> Taken {
         match Envelope::read(message) {
             Envelope::Request {
@@ -95,7 +95,7 @@ impl Relay {
             Envelope::Notification { method, params } => self.take_notification(&method, params),
             Envelope::Response { id, raw_id, .. } => match self.questions.answered(&id) {
                 Some(theirs) => Taken::Changed(replace(message, raw_id, &theirs)),
-                // Nobody asked, or nobody who did is left.
+                // There was no such question, or the server that asked it is gone.
                 None => Taken::Nothing,
             },
             Envelope::Nameless | Envelope::Hollow { .. } | Envelope::Unreadable
@@ -119,7 +119,7 @@ impl Relay {
         match method {
             notification::INITIALIZED => {
                 self.session.is_now_ready();
-                // Where the handshake will be said again, so will this.
+                // If the handshake will be repeated, this message will be, too.
                 if is_open || !self.session.is_open() || self.is_shaking_hands() {
                     return Taken::Pass(None);
                 }
@@ -133,19 +133,19 @@ impl Relay {
                 let was_alone = self.waiting.remove(&id).is_some();
                 let waits = self.waiting.calls().any(|call| call.id == id);
                 let was_sent = self.sent.remove(&id).is_some();
-                // What no server has had need not be told to one.
+                // If no server has had the request, no server is told of its end.
                 if !was_alone && (was_sent || waits || is_open) {
                     return Taken::Pass(None);
                 }
                 Taken::Nothing
             }
-            // It is about a question of a server that is gone.
+            // The progress is for a question of a server that is gone.
             notification::PROGRESS if !is_open => Taken::Nothing,
             _ => Taken::Pass(None),
         }
     }
 
-    /// A new handshake: where no server takes what was agreed on before, that does not bind the next one any more.
+    /// Begins a new handshake. If every server refused the earlier agreement, the next one is not bound by it.
     fn begin_anew(&mut self) {
         self.session.begins();
         if self.rejection.is_some() && matches!(self.link, Link::Away) {
@@ -154,24 +154,24 @@ impl Relay {
         }
     }
 
-    /// May arrays of messages be understood? Until a handshake is answered, nobody knows.
+    /// Returns whether arrays of messages may be understood. Before the answer to a handshake, that is not known.
     fn has_batches(&self) -> bool {
         self.session.has_batches() || self.is_shaking_hands()
     }
 
-    /// Does a handshake of the client wait for its answer?
+    /// Returns whether a handshake of the client waits for its answer.
     fn is_shaking_hands(&self) -> bool {
         let mut calls = self.sent.iter().chain(self.waiting.calls());
         calls.any(|call| *call.method == *request::INITIALIZE)
     }
 
-    /// A handshake cannot be taken back.
+    /// Returns whether a request is a handshake, which cannot be cancelled.
     fn is_handshake(&mut self, id: &RequestId) -> bool {
         let call = self.sent.find(id);
         call.is_some_and(|call| *call.method == *request::INITIALIZE)
     }
 
-    /// A batch goes on as it is if all of its messages do.
+    /// Passes on a batch. The line stays as it is if all of its messages do.
     fn pass_batch(&mut self, line: Vec<u8>, taken: Vec<(Vec<u8>, Taken)>, now: Instant) {
         self.batches += 1;
         let (mut calls, mut left, mut is_whole) = (Vec::new(), Vec::new(), true);
@@ -196,7 +196,7 @@ impl Relay {
         }
     }
 
-    /// Sends a line on, or keeps it for the next server.
+    /// Sends a line to the server, or keeps it for the next one.
     fn pass(&mut self, line: Vec<u8>, calls: Vec<Call>, now: Instant) {
         if let Some(error) = &self.rejection {
             let error = error.clone();

@@ -1,5 +1,5 @@
-//! As many requests as may be without an answer. More than that are held back for as long as answers come, and refused
-//! when none do: behind them may stand the very words that the server waits for.
+//! The state when the number of requests without an answer is at its limit. More requests are held back as long as answers
+//! arrive, and refused when none do, because the lines behind them may hold an answer that the server waits for.
 
 use std::time::{Duration, Instant};
 
@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 pub(super) enum Crowd {
     #[default]
     Loose,
-    /// Answers come: another one until then.
+    /// Answers arrive: another one is expected before this time.
     Full(Instant),
-    /// None came.
+    /// No answer arrived in time.
     Stuck,
 }
 
 impl Crowd {
-    /// So many there are now.
+    /// Updates the state for the current number of requests.
     pub(super) fn counts(&mut self, is_full: bool, now: Instant, patience: Duration) {
         *self = match (is_full, *self) {
             (false, _) => Self::Loose,
@@ -23,7 +23,7 @@ impl Crowd {
         };
     }
 
-    /// One was answered.
+    /// Notes that a request was answered.
     pub(super) fn moves(&mut self) {
         *self = Self::Loose;
     }
@@ -41,7 +41,7 @@ impl Crowd {
         }
     }
 
-    /// Is the next one to be held back?
+    /// Returns whether the next request is held back.
     pub(super) fn holds_back(self) -> bool {
         matches!(self, Self::Full(_))
     }

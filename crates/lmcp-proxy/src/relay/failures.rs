@@ -1,9 +1,9 @@
-//! The errors that a proxy answers with in the place of a server.
+//! The errors with which a proxy answers instead of a server.
 
 use lmcp_wire::RpcError;
 use serde_json::json;
 
-/// The server had it, and is gone. What it said about that, if it said anything.
+/// The server had the request, and is gone. `why` is the reason that the server gave, if any.
 pub(super) fn lost(method: &str, why: Option<&str>) -> RpcError {
     let why = why.map_or_else(String::new, |why| format!(", saying \"{why}\""));
     let words = format!(
@@ -12,7 +12,7 @@ pub(super) fn lost(method: &str, why: Option<&str>) -> RpcError {
     RpcError::internal(words).with_data(json!({ "retriable": true, "method": method }))
 }
 
-/// No server had it, because there is none.
+/// No server had the request, because there is none.
 pub(super) fn unreached(method: &str, why: &str) -> RpcError {
     let words = format!(
         "there is no server for `{method}`: {why}; nothing was done, and it can be tried again"
@@ -20,7 +20,7 @@ pub(super) fn unreached(method: &str, why: &str) -> RpcError {
     RpcError::internal(words).with_data(json!({ "retriable": true, "method": method }))
 }
 
-/// It is one too many.
+/// There are too many requests.
 pub(super) fn too_many_calls(method: &str, most: usize) -> RpcError {
     let words = format!(
         "{most} requests wait for an answer, and no more are passed on; nothing was done of `{method}`, and it can be tried again"
@@ -30,7 +30,7 @@ pub(super) fn too_many_calls(method: &str, most: usize) -> RpcError {
     )
 }
 
-/// The next server does not speak what the client and the first agreed on.
+/// The next server does not speak the revision that the client and the first agreed on.
 pub(super) fn disagreed(theirs: &str, ours: &str) -> RpcError {
     let words = format!(
         "the server was replaced by one that speaks `{theirs}` and not `{ours}`: restart this client"
@@ -38,7 +38,7 @@ pub(super) fn disagreed(theirs: &str, ours: &str) -> RpcError {
     RpcError::internal(words).with_data(json!({ "retriable": false }))
 }
 
-/// The next server did not take the handshake that the first took.
+/// The next server refused the handshake that the first accepted.
 pub(super) fn not_taken() -> RpcError {
     let words = "the server was replaced by one that refuses the handshake: restart this client";
     RpcError::internal(words).with_data(json!({ "retriable": false }))
@@ -58,7 +58,7 @@ pub(super) fn answer_too_long(most: usize) -> RpcError {
     .with_data(json!({ "limit": "line_bytes", "value": most, "retriable": false }))
 }
 
-/// The server says something too long, and nobody knows to whom: it was left.
+/// The server sent a message that is too long and names no request, so the server was left.
 pub(super) fn left(method: &str, most: usize) -> RpcError {
     let words = format!(
         "the server was left while `{method}` ran, because it said more than {most} bytes at once: it may or may not have taken effect"
@@ -68,7 +68,7 @@ pub(super) fn left(method: &str, most: usize) -> RpcError {
     )
 }
 
-/// More questions than a client has.
+/// The server asks more questions than are passed on at a time.
 pub(super) fn too_many_questions(most: usize) -> RpcError {
     RpcError::internal(format!(
         "{most} questions wait for the client, and no more are passed on"

@@ -1,4 +1,4 @@
-//! Ids of the proxy's own, that neither side uses.
+//! Ids of the proxy itself, which neither side uses.
 
 use std::hash::{BuildHasher as _, RandomState};
 
@@ -6,16 +6,16 @@ use lmcp_wire::RequestId;
 
 #[derive(Debug)]
 pub(super) struct Ids {
-    /// How each of them begins: another word in every process, so that no client has ids like these.
+    /// The beginning of each id: it differs in every process, so that no client has the same ids.
     beginning: String,
-    /// How many servers there have been.
+    /// The number of servers so far.
     server: u64,
     count: u64,
 }
 
 impl Ids {
     pub(super) fn new() -> Self {
-        // Its keys are random, and nothing here is a secret.
+        // The keys of `RandomState` are random, and the ids are not secret.
         let random = RandomState::new().hash_one(0);
         Self::beginning_with(format!("lmcp-proxy-{random:016x}-"))
     }
@@ -28,12 +28,12 @@ impl Ids {
         }
     }
 
-    /// Those that come are for another server.
+    /// Notes that later ids are for another server.
     pub(super) fn next_server(&mut self) {
         self.server += 1;
     }
 
-    /// The next one; it says which server it is for.
+    /// Returns the next id, which contains the number of its server.
     pub(super) fn next(&mut self) -> RequestId {
         self.count += 1;
         RequestId::from(&*format!(
@@ -42,7 +42,7 @@ impl Ids {
         ))
     }
 
-    /// Was there a server?
+    /// Returns whether there was a server.
     pub(super) fn had_server(&self) -> bool {
         self.server > 0
     }

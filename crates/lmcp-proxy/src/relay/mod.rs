@@ -1,8 +1,8 @@
-//! What is said when: everything a proxy decides, without reading or writing anything.
+//! Decides what is sent and when, without reading or writing anything.
 //!
-//! Lines of the client and of the server go in, and so do the news that a server was found or lost and what time it is;
-//! what is to be sent comes out, in order. A server is found (*attached*), hears again what the client and the first
-//! server agreed on (*opening*), and is then passed everything as it comes (*open*).
+//! The input is lines of the client and of the server, the news that a server was found or lost, and the time; the output is
+//! what to send, in order. A server is found (*attached*), gets again what the client and the first server agreed on
+//! (*opening*), and then gets every line as it comes (*open*).
 
 mod calls;
 mod client;
@@ -39,22 +39,22 @@ use self::{
 };
 use crate::{Ending, limits::Limits};
 
-/// So many answers are worth coming back to at once.
+/// A server with this number of answers is worth an immediate new try.
 const OF_USE: u32 = 8;
 
-/// What is to be done.
+/// An action for the proxy.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Output {
     /// A line, without its end.
     ToClient(Vec<u8>),
     ToServer(Vec<u8>),
-    /// Something that people should know, in words.
+    /// A remark for people.
     Remark(&'static str),
-    /// This server will not do. Look for another.
+    /// Leave this server, and look for another.
     Detach,
-    /// No server will do: this one does not let us in, and everything is answered with its words.
+    /// This server refuses us, and so will every other; everything is answered with its error.
     TurnedAway,
-    /// The client has gone, and has what it can get.
+    /// The client has gone, and has everything that it can get.
     Done(Ending),
 }
 
@@ -63,34 +63,34 @@ pub(crate) struct Relay {
     limits: Limits,
     link: Link,
     session: Session,
-    /// What the server has. Empty while there is none.
+    /// Requests that the server has. Empty while there is none.
     sent: Sent,
-    /// What the client said while no server was open. Empty while one is.
+    /// Lines of the client that wait while no server is open. Empty while one is.
     waiting: Waiting,
     unheard: Unheard,
     crowd: Crowd,
     questions: Questions,
     ids: Ids,
     batches: u64,
-    /// Why there is no server.
+    /// The reason why there is no server.
     trouble: String,
-    /// Why what the client says cannot be answered by the server there is.
+    /// The reason why the current server cannot answer the client.
     rejection: Option<RpcError>,
-    /// The server there is has answered something.
+    /// The current server has answered something.
     proven: bool,
-    /// How much it has.
+    /// The number of its answers.
     answers: u32,
-    /// Something was passed on that the server may complain of without naming it.
+    /// Something was passed on that the server may complain about without naming it.
     sent_unreadable: bool,
-    /// The server is a host, whose last word is ours to heed.
+    /// The server is a host, which says before it closes how to go on.
     is_host: bool,
-    /// That word.
+    /// The word of the host about that.
     goodbye: Option<Then>,
-    /// When the client was last told that everything may have changed, and when it is to be told again.
+    /// The time when the client was last told that everything may have changed, and the time of the next such notice.
     told_news: Option<Instant>,
     news_due: Option<Instant>,
     client_ended: bool,
-    /// It has, and got an error since that no server gave.
+    /// After the client had ended, a request was answered with an error of the proxy.
     unanswered: bool,
     done: bool,
     output: VecDeque<Output>,
@@ -99,10 +99,10 @@ pub(crate) struct Relay {
 #[derive(Debug)]
 enum Link {
     Away,
-    /// The handshake was said again, under this id, and is to be answered in time.
+    /// The handshake was repeated under this id, and must be answered before this time.
     Opening(RequestId, Instant),
     Open,
-    /// There is no use in looking for another.
+    /// Another server would not help.
     Refused,
 }
 
@@ -139,7 +139,7 @@ impl Relay {
         }
     }
 
-    /// There is a server, and it has let us in.
+    /// Notes that there is a server that has admitted us.
     pub(crate) fn server_attached(&mut self, now: Instant) {
         self.ids.next_server();
         (self.proven, self.answers, self.sent_unreadable) = (false, 0, false);
@@ -155,29 +155,29 @@ impl Relay {
         }
     }
 
-    /// The server that is attached is a host, which may say how it goes on when it closes.
+    /// Notes that the attached server is a host, which may say before it closes how to go on.
     pub(crate) fn server_is_host(&mut self) {
         self.is_host = true;
     }
 
-    /// What a host has said last.
+    /// Returns what the host has said about its end.
     pub(crate) fn goodbye(&self) -> Option<Then> {
         self.goodbye
     }
 
-    /// There is none where one should be.
+    /// Notes that no server is there.
     pub(crate) fn server_unreachable(&mut self, why: impl Into<String>) {
         self.server_awaited(why);
         self.end_if_alone();
     }
 
-    /// There is none yet, but there will be: a client that has gone is waited for like any other.
+    /// Notes that a server is about to start: it is waited for, even if the client has gone.
     pub(crate) fn server_awaited(&mut self, why: impl Into<String>) {
         self.trouble = why.into();
         self.link = Link::Away;
     }
 
-    /// The server that was attached is gone.
+    /// Notes that the attached server is gone.
     pub(crate) fn server_lost(&mut self, now: Instant) {
         let (reason, unheard) = self.unheard.end();
         self.part();
@@ -195,7 +195,7 @@ impl Relay {
         }
     }
 
-    /// What a server had that is gone waits for the next one, or is answered with an error.
+    /// Keeps the requests of a lost server for the next one, or answers them with an error.
     fn let_go(&mut self, now: Instant, error: impl Fn(&Call) -> RpcError) {
         let (mut again, mut gone) = (Vec::new(), Vec::new());
         for call in self.sent.take_all() {
@@ -204,7 +204,7 @@ impl Relay {
                 Ok(held) => again.push(held),
                 Err(call) => gone.push(call),
             }
-            // Some clients say that they are ready without waiting for the answer.
+            // Some clients send `initialized` without waiting for the answer.
             if is_handshake && self.session.is_ready() {
                 again.push(Held {
                     line: initialized(),
@@ -219,13 +219,13 @@ impl Relay {
         }
     }
 
-    /// The server does not want us, and will not.
+    /// Notes that the server refuses us for good.
     pub(crate) fn server_refused(&mut self, error: RpcError) {
         self.link = Link::Refused;
         self.reject(error);
     }
 
-    /// It is that late.
+    /// Notes the current time.
     pub(crate) fn time_is(&mut self, now: Instant) {
         if matches!(self.link, Link::Opening(_, until) if until <= now) {
             self.part();
@@ -249,12 +249,12 @@ impl Relay {
         self.end_if_done();
     }
 
-    /// The next thing to do.
+    /// Returns the next action.
     pub(crate) fn next_output(&mut self) -> Option<Output> {
         self.output.pop_front()
     }
 
-    /// When it must be told the time.
+    /// Returns the time at which `time_is` must be called.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let opening = match self.link {
             Link::Opening(_, until) => Some(until),
@@ -270,13 +270,13 @@ impl Relay {
         times.into_iter().flatten().min()
     }
 
-    /// Is a server to be looked for? Not before the client has said something, and then always.
+    /// Returns whether to look for a server: not before the client has sent something, and always after that.
     pub(crate) fn wants_server(&self) -> bool {
         matches!(self.link, Link::Away) && (self.ids.had_server() || !self.waiting.is_empty())
     }
 
-    /// May the client say more? Not while there is as much as there may be that waits for a server, or for answers that
-    /// come.
+    /// Returns whether the client may send more: not while too many lines wait for a server, or too many requests for
+    /// answers that still arrive.
     pub(crate) fn has_room(&self) -> bool {
         if self.rejection.is_some() {
             return true;
@@ -285,32 +285,32 @@ impl Relay {
         has_room && !self.is_crowded()
     }
 
-    /// Has the server asked so much that more would only be refused?
+    /// Returns whether the server has asked so many questions that more would be refused.
     pub(crate) fn has_all_questions(&self) -> bool {
         self.questions.len() >= self.limits.questions
     }
 
-    /// Is the client held back because of all the answers that are on their way to it?
+    /// Returns whether the client is held back because too many requests wait for answers.
     pub(crate) fn is_crowded(&self) -> bool {
         self.crowd.holds_back()
     }
 
-    /// Has the server there is, or was last, answered more than one does that dies of what it is told?
+    /// Returns whether the current or last server has answered more than a server that dies of its input.
     pub(crate) fn was_of_use(&self) -> bool {
         self.answers >= OF_USE
     }
 
-    /// Is there a server that has answered something?
+    /// Returns whether there is a server that has answered something.
     pub(crate) fn is_served(&self) -> bool {
         self.proven && self.is_open()
     }
 
-    /// Why there is no server.
+    /// Returns the reason why there is no server.
     pub(crate) fn trouble(&self) -> &str {
         &self.trouble
     }
 
-    /// Does the client wait for nothing?
+    /// Returns whether the client waits for no answer.
     pub(crate) fn is_idle(&self) -> bool {
         self.sent
             .iter()
@@ -318,12 +318,12 @@ impl Relay {
             .all(Call::is_open)
     }
 
-    /// Does everything go on as it comes?
+    /// Returns whether lines are passed on as they come.
     fn is_open(&self) -> bool {
         matches!(self.link, Link::Open)
     }
 
-    /// What the server asked is not to be answered any more.
+    /// Leaves the server, and cancels its questions at the client.
     fn part(&mut self) {
         self.link = Link::Away;
         self.news_due = None;
@@ -333,7 +333,7 @@ impl Relay {
         }
     }
 
-    /// The server has heard what it must know: now it gets what waits.
+    /// Sends the waiting lines, after the server has accepted the handshake.
     fn open(&mut self) {
         self.link = Link::Open;
         self.rejection = None;
@@ -346,13 +346,13 @@ impl Relay {
         for call in held.calls {
             self.sent.push(call, &held.line, &self.limits);
         }
-        // What stands in an array, the server may not be able to read.
+        // Some servers cannot read arrays.
         self.sent_unreadable |= held.line.trim_ascii_start().starts_with(b"[");
         self.unheard.told(&held.line, &self.limits);
         self.tell_server(held.line);
     }
 
-    /// A request that a lost server had, if the next one may have it too.
+    /// Returns a request of a lost server for the next one, if it may be sent again.
     fn hold(&self, mut call: Call, now: Instant) -> Result<Held, Call> {
         let until = *call.until.get_or_insert(now + self.limits.wait);
         if until <= now && !call.is_open() {
@@ -366,13 +366,13 @@ impl Relay {
         }
         Ok(Held {
             line,
-            // The client was told that a subscription is open, so it stays open.
+            // The client was told that a subscription is open, so the subscription waits without a limit.
             until: (!call.is_open()).then_some(until),
             calls: vec![call],
         })
     }
 
-    /// Nothing of what the client says can be answered by this server.
+    /// Answers everything with an error, because this server cannot answer it.
     fn reject(&mut self, error: RpcError) {
         self.trouble = error.message.clone().into_owned();
         while let Some(held) = self.waiting.pop() {
@@ -382,7 +382,7 @@ impl Relay {
         self.end_if_alone();
     }
 
-    /// Answers requests with errors; those of one batch with one line.
+    /// Answers requests with errors; the requests of one batch get one line.
     fn fail(&mut self, calls: &[Call], error: impl Fn(&Call) -> RpcError) {
         self.unanswered |= self.client_ended && !calls.is_empty();
         let answer = |call: &Call| jsonrpc::error(Some(&call.id), &error(call));
@@ -394,12 +394,12 @@ impl Relay {
         }
     }
 
-    /// Are there as many requests without an answer as there may be?
+    /// Returns whether the number of requests without an answer is at its limit.
     fn is_full(&self) -> bool {
         self.sent.len() + self.waiting.requests() >= self.limits.pending
     }
 
-    /// The client has gone, and there is no server to wait for.
+    /// Ends, if the client has gone and there is no server to wait for.
     fn end_if_alone(&mut self) {
         if self.client_ended && !self.is_idle() {
             let why = self.trouble.clone();
@@ -422,7 +422,7 @@ impl Relay {
         }));
     }
 
-    /// The client hears what may have changed with the server, but not all the time.
+    /// Tells the client what may have changed with the server, but not too often.
     fn tell_news(&mut self, now: Instant) {
         let again = self.told_news.map(|told| told + self.limits.news);
         self.news_due = again.filter(|again| *again > now);

@@ -1,5 +1,5 @@
-//! Questions of a server to the client, under ids of our own: the next server counts from one again, and must not get
-//! answers to what another asked.
+//! Questions of a server to the client, under ids of our own: the next server begins with the same ids, and must not get
+//! answers to questions of another server.
 
 use lmcp_wire::RequestId;
 
@@ -10,7 +10,7 @@ pub(super) struct Questions(Vec<Question>);
 struct Question {
     ours: RequestId,
     theirs: RequestId,
-    /// As the server wrote it.
+    /// The id as the server wrote it.
     raw: Box<str>,
 }
 
@@ -20,13 +20,13 @@ impl Questions {
         self.0.push(Question { ours, theirs, raw });
     }
 
-    /// The client answers one of ours: the id that the server knows it by.
+    /// Removes a question that the client has answered. Returns the server's id.
     pub(super) fn answered(&mut self, ours: &RequestId) -> Option<Box<str>> {
         let at = self.0.iter().position(|question| question.ours == *ours)?;
         Some(self.0.remove(at).raw)
     }
 
-    /// The server takes one of its own back: the id that the client knows it by.
+    /// Removes a question that the server has cancelled. Returns the client's id.
     pub(super) fn taken_back(&mut self, theirs: &RequestId) -> Option<RequestId> {
         let at = self
             .0
@@ -35,7 +35,7 @@ impl Questions {
         Some(self.0.remove(at).ours)
     }
 
-    /// The server is gone: the ids that the client knows its questions by.
+    /// Removes all questions, because the server is gone. Returns the client's ids.
     pub(super) fn take_all(&mut self) -> Vec<RequestId> {
         self.0.drain(..).map(|question| question.ours).collect()
     }

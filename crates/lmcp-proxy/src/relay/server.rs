@@ -1,4 +1,4 @@
-//! What the server says.
+//! Lines of the server.
 
 use std::time::Instant;
 
@@ -21,7 +21,7 @@ use super::{
     unheard::Said,
 };
 
-/// What becomes of a message.
+/// The decision about a message.
 enum Heard {
     Pass,
     /// The client gets other words.
@@ -30,7 +30,7 @@ enum Heard {
 }
 
 impl Relay {
-    /// The server wrote a line.
+    /// Takes a line of the server.
     pub(crate) fn server_line(&mut self, line: Vec<u8>, now: Instant) {
         match batch(&line) {
             Some(messages) => {
@@ -50,13 +50,13 @@ impl Relay {
         self.end_if_done();
     }
 
-    /// The server wrote a line that is too long, of which these are the two ends.
+    /// Takes a line of the server that is too long. `head` and `tail` are its two ends.
     pub(crate) fn server_long_line(&mut self, head: &[u8], tail: &[u8], now: Instant) {
         self.unheard.heard();
         let most = self.limits.line_bytes;
         let seen = glimpse(head, tail);
         match (seen.method, seen.id) {
-            // Nobody waits for it.
+            // Nobody waits for a notification.
             (Some(method), _) if method.starts_with(NOTIFICATIONS) => {}
             (Some(_), Some(question)) => {
                 let error = failures::too_long(most);
@@ -66,7 +66,7 @@ impl Relay {
                 let call = self.sent.remove(&id);
                 self.fail(call.as_slice(), |_| failures::answer_too_long(most));
             }
-            // Somebody may wait for it, and nobody knows who.
+            // A request may wait for this message, and it is not known which one.
             (Some(_) | None, None) => {
                 self.part();
                 self.output.push_back(Output::Detach);
@@ -78,7 +78,7 @@ impl Relay {
         self.end_if_done();
     }
 
-    /// Looks at one message.
+    /// Decides about one message.
     fn hear(&mut self, message: &[u8], now: Instant) -> Heard {
         let read = Envelope::read(message);
         if !matches!(read, Envelope::Nameless) {
@@ -98,9 +98,9 @@ impl Relay {
             Envelope::Response { id, result, .. } => self.hear_answer(message, &id, result, now),
             Envelope::Hollow { id } => self.hear_answer(message, &id, None, now),
             Envelope::Nameless => self.hear_nameless(message),
-            // It may be the answer to something that only the client and the server understand.
+            // The message may be an answer that only the client and the server understand.
             Envelope::Unreadable if self.sent_unreadable && is_object(message) => Heard::Pass,
-            // A client may give up on its server when it reads this, or show it to people.
+            // A client may give up on its server when it reads this line, or show it to people.
             Envelope::Unreadable => {
                 self.output.push_back(Output::Remark(NO_MESSAGE));
                 Heard::Nothing
@@ -108,8 +108,8 @@ impl Relay {
         }
     }
 
-    /// An error that answers something that could not be read, or all that stood in an array where there are none. If
-    /// nothing of that kind was sent, it is about the connection.
+    /// Handles an error that names no request. It answers something that could not be read, or a whole array if the server
+    /// knows no arrays. If neither was sent, it is about the connection.
     fn hear_nameless(&mut self, message: &[u8]) -> Heard {
         match self.unheard.heard_nameless(message) {
             Said::Busy => return Heard::Nothing,
@@ -150,7 +150,8 @@ impl Relay {
         self.hear_end(message, &id, now)
     }
 
-    /// A subscription is over. If that is because the server goes, it is not: the next one goes on with it.
+    /// Handles the end of a subscription. If the server ends, the next one continues the subscription, so its end is held
+    /// back.
     fn hear_end(&mut self, message: &[u8], id: &RequestId, now: Instant) -> Heard {
         let at = now + self.limits.hold;
         let listen = self.sent.find(id).filter(|call| call.kept.is_some());
@@ -159,7 +160,7 @@ impl Relay {
             return Heard::Pass;
         };
         let (_, lines) = listen.end.get_or_insert_with(|| (at, Vec::new()));
-        // A subscription ends once; who says it again and again is not listened to.
+        // A subscription ends once; repeated ends are dropped.
         if lines.len() < ENDS {
             lines.push(message.to_vec());
         }
@@ -177,7 +178,8 @@ impl Relay {
         if !std::mem::replace(&mut listen.acknowledged, true) {
             return Heard::Pass;
         }
-        // The client heard of it from the server before: instead it hears what it may have missed.
+        // The client knows of the subscription from the server before. It gets notifications for what it may have missed
+        // instead.
         for line in missed(&id, &listen.filter) {
             self.tell_client(line);
         }
@@ -213,7 +215,7 @@ impl Relay {
         Heard::Pass
     }
 
-    /// An answer to something of ours: of all that is said again, only that to the handshake matters.
+    /// Takes an answer to a request of the proxy: of all repeated requests, only the answer to the handshake matters.
     fn hear_own(&mut self, id: &RequestId, result: Option<&str>, now: Instant) {
         if !matches!(&self.link, Link::Opening(handshake, _) if handshake == id) {
             return;
@@ -231,7 +233,7 @@ impl Relay {
         self.reject(rejection);
     }
 
-    /// The next server took the handshake.
+    /// Goes on after the next server has accepted the handshake.
     fn open_again(&mut self, now: Instant) {
         let rest = self.session.rest(&mut self.ids);
         for line in rest {
@@ -241,7 +243,7 @@ impl Relay {
         self.tell_news(now);
     }
 
-    /// A batch is handed over as it is if all of its messages are.
+    /// Hands a batch to the client. The line stays as it is if all of its messages do.
     fn hand_over_batch(&mut self, line: Vec<u8>, heard: Vec<(Vec<u8>, Heard)>) {
         let (mut left, mut is_whole) = (Vec::new(), true);
         for (message, heard) in heard {
@@ -262,10 +264,10 @@ impl Relay {
     }
 }
 
-/// What people are told of a line that is not passed on.
+/// The remark about a line that is not passed on.
 const NO_MESSAGE: &str = "the server said something that is no message, which is not passed on";
 
-/// What a host says that closes. Words that nobody knows yet are none.
+/// Reads what a host says when it closes. A word that is not known counts as nothing.
 fn goodbye(params: &str) -> Option<Then> {
     let said: Goodbye = serde_json::from_str(params).ok()?;
     Some(said.then)
@@ -276,10 +278,10 @@ fn is_object(message: &[u8]) -> bool {
     message.trim_ascii_start().starts_with(b"{") && is_json()
 }
 
-/// How the methods of messages begin that nobody answers.
+/// The beginning of the methods of messages that are not answered.
 const NOTIFICATIONS: &str = "notifications/";
 
-/// What a subscription to another server would have told, as far as anybody knows.
+/// Returns the notifications that the client may have missed between two servers.
 fn missed(id: &RequestId, filter: &SubscriptionFilter) -> Vec<Vec<u8>> {
     let lists = [
         (filter.tools_list_changed, notification::TOOLS_CHANGED),

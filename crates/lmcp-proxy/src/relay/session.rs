@@ -1,4 +1,4 @@
-//! What a client of the older revisions agreed on with its server, to be said again to the next one.
+//! The agreement of a client of the older revisions with its server, which is repeated to the next one.
 
 use lmcp_wire::{
     Envelope, ProtocolVersion, RequestId,
@@ -18,7 +18,7 @@ pub(super) struct Session {
     agreed: Option<Agreed>,
     /// The client said that it is ready.
     initialized: bool,
-    /// It said so since it last asked for a handshake, which may still be refused.
+    /// The client said so after its last handshake, which may still be refused.
     is_ready: bool,
     /// The parameters of the last `logging/setLevel`.
     level: Option<Vec<u8>>,
@@ -29,14 +29,14 @@ pub(super) struct Session {
 #[derive(Debug)]
 struct Agreed {
     version: String,
-    /// The client's parameters, asking for that version.
+    /// The client's parameters, changed to ask for that version.
     params: Vec<u8>,
-    /// The lists whose changes the first server said it tells of.
+    /// The lists for which the first server announced notifications.
     announced: Vec<&'static str>,
 }
 
 impl Session {
-    /// A request of this line was answered with this result.
+    /// Learns from the request in this line and its result.
     pub(super) fn learn(&mut self, line: &[u8], result: &str, limits: &Limits) {
         let Envelope::Request { method, params, .. } = Envelope::read(line) else {
             return;
@@ -72,34 +72,34 @@ impl Session {
         }
     }
 
-    /// The client asks for a handshake. Until that is answered, what was agreed on before holds.
+    /// Begins a handshake. Until the answer, the earlier agreement holds.
     pub(super) fn begins(&mut self) {
         self.is_ready = false;
     }
 
-    /// The client says that it is ready.
+    /// Notes that the client is ready.
     pub(super) fn is_now_ready(&mut self) {
         (self.initialized, self.is_ready) = (true, true);
     }
 
-    /// Did it say so after its last handshake?
+    /// Returns whether the client said so after its last handshake.
     pub(super) fn is_ready(&self) -> bool {
         self.is_ready
     }
 
-    /// Was there a handshake?
+    /// Returns whether there was a handshake.
     pub(super) fn is_open(&self) -> bool {
         self.agreed.is_some()
     }
 
-    /// Are arrays of messages understood?
+    /// Returns whether arrays of messages are understood.
     pub(super) fn has_batches(&self) -> bool {
         let agreed = self.agreed.as_ref();
         let version = agreed.and_then(|agreed| agreed.version.parse().ok());
         version.is_some_and(ProtocolVersion::has_batches)
     }
 
-    /// The handshake once more, if there was one.
+    /// Returns the handshake for the next server, if there was one.
     pub(super) fn handshake(&self, id: &RequestId) -> Option<Vec<u8>> {
         let agreed = self.agreed.as_ref()?;
         Some(jsonrpc::request_with(
@@ -109,7 +109,8 @@ impl Session {
         ))
     }
 
-    /// Does the next server's answer to it agree with the first one's? If not: what it and the first one speak.
+    /// Checks whether the next server's answer to the handshake agrees with the first one's. If not, returns the revisions
+    /// of both.
     pub(super) fn agrees(&self, result: &str) -> Result<(), (String, &str)> {
         let ours = self.agreed.as_ref().map_or("", |agreed| &agreed.version);
         match agreed_version(result) {
@@ -119,7 +120,7 @@ impl Session {
         }
     }
 
-    /// All that is to be said after the handshake, each request with an id of its own.
+    /// Returns all lines that follow the handshake, each request with an id of its own.
     pub(super) fn rest(&self, ids: &mut Ids) -> Vec<Vec<u8>> {
         let mut lines = Vec::new();
         if self.initialized {
@@ -143,7 +144,8 @@ impl Session {
         lines
     }
 
-    /// What the client is told: the next server may offer other things, and what it watches may have changed since.
+    /// Returns notifications for the client: the next server may have other lists, and watched resources may have changed
+    /// meanwhile.
     pub(super) fn news(&self) -> Vec<Vec<u8>> {
         let Some(agreed) = self.agreed.as_ref().filter(|_| self.initialized) else {
             return Vec::new();
@@ -157,7 +159,7 @@ impl Session {
     }
 }
 
-/// The client is ready.
+/// Returns the notification that the client is ready.
 pub(super) fn initialized() -> Vec<u8> {
     jsonrpc::notification(notification::INITIALIZED, &json!({}))
 }
@@ -189,7 +191,7 @@ fn agreed(params: &str, result: &str) -> Option<Agreed> {
         protocol_version: &'a RawValue,
     }
     let version = agreed_version(result)?;
-    // What cannot be read of it is nothing that the client relies on.
+    // Capabilities that cannot be read are ones that the client does not rely on.
     let Offer { capabilities } = serde_json::from_str(result).unwrap_or_default();
     let asked: Asked<'_> = serde_json::from_str(params).ok()?;
     let said = serde_json::to_string(&version).ok()?;

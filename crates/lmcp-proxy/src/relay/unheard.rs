@@ -1,5 +1,5 @@
-//! What a server was told before it said anything. If all it says is that it has troubles of its own, it did nothing of
-//! that, and the next one may have it.
+//! The lines that a server got before it sent anything. If it then only reports troubles of its own, it did nothing with
+//! them, and the next server may get them.
 
 use std::time::Instant;
 
@@ -14,31 +14,31 @@ use crate::limits::{Limits, REASON_CHARACTERS};
 pub(super) struct Unheard {
     lines: Vec<Vec<u8>>,
     bytes: usize,
-    /// It has said something that was not about the connection.
+    /// The server has sent something that was not about the connection.
     has_spoken: bool,
-    /// What it said about that, if nothing else.
+    /// Its error about the connection, if it sent nothing else.
     reason: Option<Reason>,
 }
 
 #[derive(Debug)]
 struct Reason {
     words: String,
-    /// The server's trouble is not with what it was told.
+    /// The server's trouble does not come from the lines.
     is_its_own: bool,
 }
 
-/// What an error says that names no request.
+/// The meaning of an error that names no request.
 pub(super) enum Said {
-    /// The server has troubles of its own, and will not listen.
+    /// The server has troubles of its own, and does not read.
     Busy,
-    /// It does not listen to us, and never will.
+    /// The server refuses us for ever.
     Never(RpcError),
-    /// Something about what it was told.
+    /// The error is about a line that it got.
     Other,
 }
 
 impl Unheard {
-    /// The client's line goes out.
+    /// Keeps a line of the client that is sent.
     pub(super) fn told(&mut self, line: &[u8], limits: &Limits) {
         let bytes = self.bytes + line.len();
         if !self.has_spoken && bytes <= limits.kept_bytes {
@@ -47,7 +47,12 @@ impl Unheard {
         }
     }
 
-    /// The server has spoken.
+    /// Forgets lines that were not sent after all.
+    pub(super) fn forget(&mut self, unsent: &[Vec<u8>]) {
+        self.lines.retain(|line| !unsent.contains(line));
+    }
+
+    /// Notes that the server has sent a message.
     pub(super) fn heard(&mut self) {
         if !self.has_spoken {
             *self = Self {
@@ -57,7 +62,7 @@ impl Unheard {
         }
     }
 
-    /// The server says an error that names no request.
+    /// Takes an error that names no request.
     pub(super) fn heard_nameless(&mut self, message: &[u8]) -> Said {
         let Ok(Incoming::Response {
             outcome: Err(error),
@@ -78,7 +83,7 @@ impl Unheard {
         if is_its_own { Said::Busy } else { Said::Other }
     }
 
-    /// It is gone: why, if it said so, and what it surely did not look at.
+    /// Ends with the server. Returns its reason, if it gave one, and the lines that it certainly did not look at.
     pub(super) fn end(&mut self) -> (Option<String>, Vec<Vec<u8>>) {
         match std::mem::take(self) {
             Self {
@@ -94,14 +99,14 @@ impl Unheard {
     }
 }
 
-/// Does it say that trying again is of no use?
+/// Returns whether the error says that another try does not help.
 fn is_final(error: &RpcError) -> bool {
     let retriable = error.data.as_ref().and_then(|data| data.get("retriable"));
     retriable.and_then(Value::as_bool) == Some(false)
 }
 
 impl Relay {
-    /// Takes back what a server did not look at, to wait for the next one as long as if it had been lost.
+    /// Takes back lines that a server did not look at. They wait for the next one as long as after a loss.
     pub(super) fn take_back(&mut self, lines: Vec<Vec<u8>>, now: Instant) -> Vec<Held> {
         let until = now + self.limits.wait;
         let mut again = Vec::new();
@@ -109,17 +114,18 @@ impl Relay {
             let messages = batch(&line).unwrap_or_default();
             let messages = messages.into_iter().map(|message| message.get().as_bytes());
             let alone = Some(&line[..]).filter(|_| messages.len() == 0);
-            let (mut calls, mut is_wanted) = (Vec::new(), false);
+            let (mut calls, mut is_wanted, mut is_over) = (Vec::new(), false, false);
             for message in messages.chain(alone) {
                 is_wanted |= match Envelope::read(message) {
-                    // One that is not there any more was cancelled.
+                    // A request that is not in the list any more was cancelled.
                     Envelope::Request { id, .. } => {
                         let call = self.sent.remove(&id);
                         let is_there = call.is_some();
+                        is_over |= !is_there;
                         calls.extend(call);
                         is_there
                     }
-                    // What these are about was that server's.
+                    // These notifications are about requests of the lost server.
                     Envelope::Notification { method, .. } => {
                         ![notification::CANCELLED, notification::PROGRESS].contains(&&*method)
                     }
@@ -131,7 +137,8 @@ impl Relay {
                 call.kept = None;
                 call.until.get_or_insert(until);
             }
-            if is_wanted {
+            // Other messages in an array go where its requests go.
+            if is_wanted && !(is_over && calls.is_empty()) {
                 let first = calls.iter().filter_map(|call| call.until).min();
                 let until = first.or(Some(until));
                 again.push(Held { line, calls, until });

@@ -1,4 +1,5 @@
-//! What a server never looked at, and one that turns us away. A URL tells what it did not take; of a socket it is what was never written.
+//! Lines that a server never looked at, and a server that turns us away. A URL reports lines that it did not take; on a
+//! socket, they are the lines that were never written.
 
 use std::time::Instant;
 
@@ -11,12 +12,14 @@ use super::{
 };
 
 impl Relay {
-    /// The server that was attached is gone, and never looked at these lines: the next one may.
+    /// Notes that the attached server is gone, and did not look at these lines: the next one may get them.
     pub(crate) fn server_lost_without(&mut self, unsent: Vec<Vec<u8>>, now: Instant) {
         // A client that has gone is not kept waiting.
         if self.client_ended {
             return self.server_lost(now);
         }
+        // Each line goes to the next server once, whatever this one said before it was lost.
+        self.unheard.forget(&unsent);
         let (mut again, mut others) = (Vec::new(), Vec::new());
         for line in unsent {
             let ids = requests(&line);
@@ -25,7 +28,7 @@ impl Relay {
                 continue;
             }
             let calls = self.reclaim(&ids, now);
-            // What the proxy said by itself, it says again by itself.
+            // Lines of the proxy itself are made again for the next server.
             if !calls.is_empty() {
                 let until = calls.iter().filter_map(|call| call.until).min();
                 again.push(Held { line, calls, until });
@@ -35,13 +38,13 @@ impl Relay {
         for held in again {
             self.waiting.push(held);
         }
-        // Whether these still mean anything, what they are about decides.
+        // These lines are decided again, because their requests may be gone.
         for line in others {
             self.client_line(line, now);
         }
     }
 
-    /// The server that was attached wants nothing from us, and will not.
+    /// Notes that the attached server refuses us for good.
     pub(crate) fn server_turned_away(&mut self, error: RpcError) {
         self.part();
         let calls = Vec::from(self.sent.take_all());
@@ -49,7 +52,7 @@ impl Relay {
         self.server_refused(error);
     }
 
-    /// Takes requests back from a server. They wait for others no longer than if each had been lost.
+    /// Takes requests back from a server. Each of them waits for other servers as long as after a loss.
     fn reclaim(&mut self, ids: &[RequestId], now: Instant) -> Vec<Call> {
         let until = now + self.limits.wait;
         let calls = ids.iter().filter_map(|id| self.sent.remove(id));
@@ -62,7 +65,7 @@ impl Relay {
     }
 }
 
-/// The requests in a line.
+/// Returns the ids of the requests in a line.
 fn requests(line: &[u8]) -> Vec<RequestId> {
     let id = |message: &[u8]| match Envelope::read(message) {
         Envelope::Request { id, .. } => Some(id),
@@ -92,7 +95,7 @@ mod tests {
     const CALL: &str = r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{}}"#;
     const NEXT: &str = r#"{"jsonrpc":"2.0","id":8,"method":"tools/call","params":{}}"#;
 
-    /// A relay with a server that took the handshake, and all lines that it sends.
+    /// Returns a relay with a server that took the handshake. All lines for the server are taken out.
     fn open(now: Instant) -> Relay {
         let mut relay = Relay::new(Limits::default());
         relay.server_attached(now);
@@ -103,7 +106,7 @@ mod tests {
         relay
     }
 
-    /// The next server takes the handshake, too. What is sent then.
+    /// Lets the next server take the handshake. Returns the lines that are sent then.
     fn open_again(relay: &mut Relay, now: Instant) -> Vec<String> {
         relay.server_attached(now);
         let handshake = sent(relay).concat();
@@ -144,7 +147,7 @@ mod tests {
             panic!("{handshake:?}")
         };
         assert!(handshake.contains("lmcp-proxy-"), "{handshake}");
-        // Nor did the next one look at anything: what the proxy said itself is not said twice.
+        // The next server did not look at anything either: lines of the proxy itself are not sent twice.
         let own = handshake.trim_start_matches("server ").as_bytes().to_vec();
         relay.server_lost_without(vec![own], now);
         let sent = open_again(&mut relay, now);
@@ -176,6 +179,34 @@ mod tests {
             matches!(&*told, [late] if late.contains("\"id\":7") && late.contains("retriable")),
             "{told:?}"
         );
+    }
+
+    #[test]
+    fn what_was_never_written_to_a_busy_server_goes_to_the_next_one_once() {
+        const BUSY: &str =
+            r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"busy"}}"#;
+        const NOTE: &str = r#"{"jsonrpc":"2.0","method":"notifications/mine"}"#;
+        let now = Instant::now();
+        for unsent in [
+            vec![format!("[{CALL},{NOTE}]")],
+            vec![CALL.into(), NOTE.into()],
+        ] {
+            let mut relay = Relay::new(Limits::default());
+            relay.server_attached(now);
+            // The client does not wait for the answer to the handshake.
+            relay.client_line(INITIALIZE.into(), now);
+            for line in &unsent {
+                relay.client_line(line.clone().into_bytes(), now);
+            }
+            sent(&mut relay);
+            relay.server_line(BUSY.into(), now);
+            let lines = unsent.iter().map(|line| line.clone().into_bytes());
+            relay.server_lost_without(lines.collect(), now);
+            relay.server_attached(now);
+            let sent = sent(&mut relay);
+            assert_eq!(sent.concat().matches(CALL).count(), 1, "{sent:?}");
+            assert_eq!(sent.concat().matches(NOTE).count(), 1, "{sent:?}");
+        }
     }
 
     #[test]

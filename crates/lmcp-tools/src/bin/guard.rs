@@ -1,4 +1,5 @@
-//! Guards commands, and nothing else: for programs that do not begin with `Helper::this_program`.
+//! A program that guards commands, and does nothing else: for programs that do not begin with
+//! `Helper::this_program`.
 
 use std::process::ExitCode;
 
@@ -6,7 +7,7 @@ use lmcp_tools::Helper;
 
 fn main() -> ExitCode {
     match Helper::this_program() {
-        // Called by a person: there is nothing to guard.
+        // A person called the program: there is nothing to guard.
         Ok(_) => ExitCode::FAILURE,
         Err(code) => code,
     }

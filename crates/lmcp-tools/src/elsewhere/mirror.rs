@@ -1,6 +1,6 @@
-//! A folder that stands for `/` of another host. It holds copies of those files that a call needs, under their paths there.
+//! A folder that stands for `/` of another host. It holds copies of the files that a call needs, under their paths there.
 //!
-//! The tools on files are confined to it as they are to a root, so nothing that another host calls a file leads out of it.
+//! The tools on files are confined to the folder as to a root, so no path of the other host leads out of it.
 
 use std::{
     path::{Path, PathBuf},
@@ -34,7 +34,7 @@ pub struct Mirror {
 }
 
 impl Mirror {
-    /// A folder, and where on the other host relative paths begin and what `~` is there.
+    /// Opens a folder. `start` is where relative paths begin on the other host, `home` what `~` is there.
     ///
     /// # Errors
     /// The folder cannot be opened.
@@ -59,19 +59,19 @@ impl Mirror {
         })
     }
 
-    /// What a path of a call is called on the other host.
+    /// Returns the path on the other host for a path of a call.
     ///
     /// # Errors
-    /// It is no path, in the words of the tools.
+    /// The text is no path, in the words of the tools.
     pub async fn path_there(&self, path: &str, cx: &Cx) -> ToolResult<PathBuf> {
         let here = self.host.here(cx, [path]).await?;
         Ok(self.host.roots.find(&here, path)?.shown().to_owned())
     }
 
-    /// The folder that a command is to run in, if it is there.
+    /// Checks that the folder in which a command is to run exists.
     ///
     /// # Errors
-    /// It is not, in the words of the tools.
+    /// The folder does not exist, in the words of the tools.
     pub async fn expect_folder(&self, path: &str, cx: &Cx) -> ToolResult<()> {
         let here = self.host.here(cx, [path]).await?;
         let place = self.host.roots.find(&here, path)?;
@@ -79,18 +79,18 @@ impl Mirror {
         opened.map(drop).map_err(|err| place.failed("work in", err))
     }
 
-    /// `read_file`.
+    /// Runs `read_file`.
     ///
     /// # Errors
-    /// Those of the tool.
+    /// The errors of the tool.
     pub async fn read_file(&self, args: read::Args, cx: Cx) -> ToolResult<Answer<read::Files>> {
         read::read(self.host.clone(), args, cx).await
     }
 
-    /// `write_file`.
+    /// Runs `write_file`.
     ///
     /// # Errors
-    /// Those of the tool.
+    /// The errors of the tool.
     pub async fn write_file(
         &self,
         args: write::Args,
@@ -99,26 +99,26 @@ impl Mirror {
         write::write(self.host.clone(), args, cx).await
     }
 
-    /// `edit_file`.
+    /// Runs `edit_file`.
     ///
     /// # Errors
-    /// Those of the tool.
+    /// The errors of the tool.
     pub async fn edit_file(&self, args: edit::Args, cx: Cx) -> ToolResult<Answer<edit::Edits>> {
         edit::edit(self.host.clone(), args, cx).await
     }
 
-    /// `list_dir`.
+    /// Runs `list_dir`.
     ///
     /// # Errors
-    /// Those of the tool.
+    /// The errors of the tool.
     pub async fn list_dir(&self, args: list::Args, cx: Cx) -> ToolResult<Answer<list::Listing>> {
         list::list(self.host.clone(), args, cx).await
     }
 
-    /// `search_files`.
+    /// Runs `search_files`.
     ///
     /// # Errors
-    /// Those of the tool.
+    /// The errors of the tool.
     pub async fn search_files(
         &self,
         args: search::Args,
@@ -128,10 +128,10 @@ impl Mirror {
         search::search(self.host.clone(), args, cx, turns).await
     }
 
-    /// `systeminfo`, as far as copies of files tell.
+    /// Runs `systeminfo`, as far as copies of files are enough for it.
     ///
     /// # Errors
-    /// Those of the tool.
+    /// The errors of the tool.
     pub async fn systeminfo(
         &self,
         args: systeminfo::Args,

@@ -1,8 +1,9 @@
-//! The one way files are written.
+//! The one way in which files are written.
 //!
-//! A draft of the new content (`draft`) takes the place of the file. Whoever reads, and whoever finds the disk after a
-//! crash, sees the old file or the new one. Other servers wait for the lock (`hold`); a program that does not, and renames
-//! or writes in place meanwhile, is noticed (`exchange`), and the change is made anew from what stands there then.
+//! A draft of the new content (`draft`) takes the place of the file. A reader, also one that comes after a crash, sees the
+//! old file or the new one. Other servers wait for the lock (`hold`). If a program does not wait, and renames the file or
+//! writes in place meanwhile, that is noticed (`exchange`), and the change is made again from the content that is there
+//! then.
 
 use std::{fs::File, io::Write as _, os::unix::fs::FileExt as _};
 
@@ -23,7 +24,7 @@ use super::{
 /// Why a file was not written.
 #[derive(Debug)]
 pub(crate) enum Failed {
-    /// Somebody else changed it since it was read. Nothing was written, and it is worth another try.
+    /// Somebody else changed the file since it was read. Nothing was written, and another try makes sense.
     Changed,
     Told(ToolError),
 }
@@ -32,11 +33,11 @@ pub(crate) enum Failed {
 #[derive(Debug, Default)]
 pub(crate) struct Replaced {
     pub(crate) note: Note,
-    /// What somebody appended to the old file meanwhile: the new one ends with it.
+    /// The bytes that somebody appended to the old file meanwhile: the new file ends with them.
     pub(crate) tail: Vec<u8>,
 }
 
-/// Makes a change until nobody else comes in between.
+/// Makes a change, and tries again as long as somebody else changes the file meanwhile.
 pub(crate) fn undisturbed<T>(
     cx: &Cx,
     mut attempt: impl FnMut() -> Result<T, Failed>,
@@ -55,7 +56,7 @@ pub(crate) fn undisturbed<T>(
     )
 }
 
-/// Does anybody still wait for the result?
+/// Fails if the call was cancelled, so nobody waits for the result.
 pub(crate) fn expect_wanted(cx: &Cx) -> ToolResult<()> {
     if cx.is_cancelled() {
         return Err(ToolError::new("cancelled; nothing was written"));
@@ -63,9 +64,9 @@ pub(crate) fn expect_wanted(cx: &Cx) -> ToolResult<()> {
     Ok(())
 }
 
-/// Replaces files by what was made of them, all or none.
+/// Replaces files by their new contents, all or none.
 ///
-/// They change one after the other: only a crash in between can leave some old and some new, each of them whole.
+/// The files change one after the other: only a crash in between can leave some old and some new, each of them whole.
 ///
 /// # Errors
 /// Nothing was changed, unless the error says otherwise.
@@ -86,7 +87,7 @@ pub(crate) fn replace_all(changes: &[Change<'_>]) -> Result<Vec<Replaced>, Faile
     exchange::settle(drafts, changes)
 }
 
-/// The same for one file, which need not be exchanged where that cannot be.
+/// Does the same for one file. If the file system cannot exchange files, the draft is renamed over the file.
 fn replace(change: &Change<'_>) -> Result<Replaced, Failed> {
     let target = change.target;
     let exchanged = change.draft().map_err(Stopped::Io).and_then(|mut draft| {
@@ -113,10 +114,10 @@ fn replace(change: &Change<'_>) -> Result<Replaced, Failed> {
     }
 }
 
-/// Makes a file, unless there is one.
+/// Creates a file, unless the file exists.
 ///
 /// # Errors
-/// `Changed` if there is one.
+/// `Changed` if the file exists.
 pub(crate) fn create(target: &Target<'_>, content: &[u8]) -> Result<Replaced, Failed> {
     let created = Draft::write(target, content, None)
         .and_then(|draft| draft.take_free_name().map(|()| draft.note));
@@ -127,7 +128,7 @@ pub(crate) fn create(target: &Target<'_>, content: &[u8]) -> Result<Replaced, Fa
     }
 }
 
-/// Replaces whatever stands there; this was seen.
+/// Replaces whatever has the name. `old` is the file that was seen there.
 pub(crate) fn overwrite(
     target: &Target<'_>,
     content: &[u8],
@@ -144,10 +145,10 @@ pub(crate) fn overwrite(
     }
 }
 
-/// Adds to the end of a file that exists, in one write, so that it comes between no others.
+/// Appends to a file that exists, in one write, so that the bytes stay together.
 ///
 /// # Errors
-/// `Changed` if the name led elsewhere by then.
+/// `Changed` if the name led to another file by then.
 pub(crate) fn append(target: &Target<'_>, content: &[u8]) -> Result<(), Failed> {
     let failed = |err| Failed::Told(target.failed(err));
     let mut file = match target.open(OFlags::WRONLY | OFlags::APPEND) {
@@ -176,16 +177,16 @@ pub(crate) fn append(target: &Target<'_>, content: &[u8]) -> Result<(), Failed> 
     Err(Failed::Changed)
 }
 
-/// Half of what was to be added, as a full disk took it, goes again.
+/// Takes back a part that was appended before the disk was full.
 fn take_off(file: &File, before: &Stat, part: u64) {
     let now = rustix::fs::fstat(file).map(|now| size_of(&now));
     if now == Ok(size_of(before) + part) {
-        // It can only be shortened; if even that fails the error tells enough.
+        // The file can only be made shorter. If even that fails, the error about the write says enough.
         let _ = rustix::fs::ftruncate(file, size_of(before));
     }
 }
 
-/// Somebody replaced the file while it was added to. Did they take over what was added?
+/// Returns whether the file holds the appended bytes, after somebody replaced it meanwhile.
 fn is_there(target: &Target<'_>, content: &[u8], at: u64) -> bool {
     let Ok(file) = target.open(OFlags::RDONLY) else {
         return false;
@@ -207,7 +208,8 @@ fn settled(target: &Target<'_>, note: Note) -> Replaced {
     }
 }
 
-/// Could the file itself be written where its folder does not let it be replaced? A mount point is such a one.
+/// Returns whether the file itself could be written where its folder does not let it be replaced. A mount point is an
+/// example.
 fn cannot_replace(err: Errno) -> bool {
     matches!(
         err,
@@ -215,7 +217,7 @@ fn cannot_replace(err: Errno) -> bool {
     )
 }
 
-/// Writes over a file that cannot be replaced, if it is still as it was found.
+/// Writes over a file that cannot be replaced, if the file is still as it was found.
 fn write_in_place(
     target: &Target<'_>,
     content: &[u8],
@@ -235,7 +237,7 @@ fn write_in_place(
     if found.is_some_and(|found| !target.is_same(found)) {
         return Err(Failed::Changed);
     }
-    // Shortened last: a reader meanwhile sees old bytes behind new ones, never an empty file.
+    // The file is made shorter last: a reader meanwhile sees old bytes after the new ones, never an empty file.
     finish(&file, content).map_err(failed)?;
     rustix::fs::ftruncate(&file, content.len() as u64).map_err(failed)?;
     finish(&file, b"").map_err(failed)?;
@@ -257,7 +259,7 @@ impl From<ToolError> for Failed {
     }
 }
 
-/// Somebody who writes without a lock rarely comes in between twice.
+/// A program that writes without a lock rarely comes in between twice.
 const MOST_ATTEMPTS: usize = 32;
 
 #[cfg(test)]

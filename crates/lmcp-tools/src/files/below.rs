@@ -1,4 +1,4 @@
-//! Opens what lies below an open folder, through no link, and finds the folders above one.
+//! Opens files below an open folder without following links, and finds the folders above one.
 
 use std::{
     fs::File,
@@ -16,7 +16,7 @@ use rustix::{
 
 use crate::roots::Place;
 
-/// Opens a name in a folder to read it: no link is followed, and no FIFO waited for.
+/// Opens a name in a folder to read it. Follows no link, and does not wait at a FIFO.
 pub(crate) fn open_here(folder: BorrowedFd<'_>, name: &[u8]) -> Result<File, Errno> {
     let flags =
         OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -31,19 +31,19 @@ pub(crate) fn open_below(
     confined: bool,
 ) -> Result<OwnedFd, Errno> {
     let mut flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    // With a path alone nothing is opened that could be waited for, and the kernel refuses to hear of it.
+    // An open with `PATH` never waits, and the kernel refuses these flags there.
     if !flags.contains(OFlags::PATH) {
         flags |= OFlags::NONBLOCK | OFlags::NOCTTY;
     }
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     match rustix::fs::openat2(folder, path, flags, Mode::empty(), resolve) {
-        // Without roots this works on kernels too that do not know the call.
+        // Without roots this also works on kernels that do not know the call.
         Err(Errno::NOSYS | Errno::PERM) if !confined => open_by_steps(folder, path, flags),
         done => done,
     }
 }
 
-/// The same, one folder after the other.
+/// Does the same, one folder after the other.
 fn open_by_steps(folder: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
     let on_the_way = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut steps = path.split(|byte| *byte == b'/').peekable();
@@ -59,8 +59,8 @@ fn open_by_steps(folder: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> Result<O
     at.ok_or(Errno::NOENT)
 }
 
-/// The topmost folder that a call may look at, and the path from there to `base`, with a `/` at its end. The topmost folder
-/// is the root that `place` is below, or `/` where nothing is confined.
+/// Returns the topmost folder that a call may look at, and the path from there to `base`, with a `/` at its end. The
+/// topmost folder is the root that `place` is below, or `/` where nothing is confined.
 pub(crate) fn folders_above(place: &Place<'_>, base: &OwnedFd) -> Option<(OwnedFd, Vec<u8>)> {
     let real = real_path(base.as_fd())?;
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -108,7 +108,7 @@ mod tests {
             ("none", false),
         ] {
             assert_eq!(by_steps(path.as_bytes()), is_fit, "{path}");
-            // It stays below the folder.
+            // `a/..` stays below the folder, so the kernel allows it.
             let is_fit = is_fit || path == "a/..";
             assert_eq!(at_once(path.as_bytes()), is_fit, "{path}");
         }

@@ -1,7 +1,8 @@
-//! Texts that are not UTF-8: which encoding they are in, and how they are edited.
+//! Texts that are not UTF-8: finds their encoding, and lets them be edited.
 //!
-//! An edit works on the text in UTF-8, and what it leaves alone keeps its bytes: every character is written as it was
-//! found, and bytes that are no characters, or another way to write one, have stand-ins that nobody types.
+//! An edit works on the text in UTF-8, and characters that the edit does not touch keep their bytes: every character
+//! is written as it was found. Bytes that are no characters, or that write a known character in another way, are
+//! replaced by stand-ins that nobody types.
 
 use std::collections::HashMap;
 
@@ -9,7 +10,7 @@ use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 
 use super::text::{Encoding, Evidence, Piece};
 
-/// The encoding of a text, and how many bytes of its beginning are a mark.
+/// Returns the encoding of a text, and how many bytes at its beginning are a mark.
 pub(crate) fn of(bytes: &[u8]) -> (Encoding, usize) {
     let (encoding, mark) = Encoding::by_mark(bytes);
     if mark > 0 || std::str::from_utf8(bytes).is_ok() {
@@ -25,10 +26,10 @@ pub(crate) fn of(bytes: &[u8]) -> (Encoding, usize) {
     (guess.encoding(), 0)
 }
 
-/// The encoding of bytes that come one piece after another, and are not UTF-8.
+/// A guess at the encoding of bytes that come one piece after another, and are not UTF-8.
 pub(crate) struct Guess {
     detector: EncodingDetector,
-    /// Bytes that still count.
+    /// The number of bytes that still count.
     left: usize,
     is_ascii: bool,
 }
@@ -42,7 +43,7 @@ impl Guess {
         }
     }
 
-    /// Says whether more would be of use. However the bytes are cut, the guess is the same.
+    /// Adds a piece. Returns whether more bytes would help. However the bytes are cut, the guess is the same.
     pub(crate) fn add(&mut self, mut bytes: &[u8]) -> bool {
         if self.is_ascii {
             let ascii = bytes.iter().take_while(|byte| byte.is_ascii()).count();
@@ -65,10 +66,10 @@ impl Guess {
 }
 
 impl Encoding {
-    /// A text in this encoding, without a mark.
+    /// Writes a text in this encoding, without a mark.
     ///
     /// # Errors
-    /// The first character that it has no code for.
+    /// The first character that the encoding has no code for.
     pub(crate) fn write(self, text: &str) -> Result<Vec<u8>, char> {
         let units = |to_bytes: fn(u16) -> [u8; 2]| text.encode_utf16().flat_map(to_bytes).collect();
         let encoding = match self {
@@ -95,15 +96,15 @@ impl Encoding {
 pub(crate) struct Foreign {
     pub(crate) encoding: Encoding,
     mark: Vec<u8>,
-    /// How it writes its characters. Empty for UTF-16, where there is one way only.
+    /// The code of each character in this text. Empty for UTF-16, where a character has only one.
     codes: HashMap<char, Vec<u8>>,
-    /// Bytes that have stand-ins, in their order.
+    /// The bytes that have stand-ins, in the order of these.
     odd: Vec<Vec<u8>>,
 }
 
 impl Foreign {
-    /// The text in UTF-8, and what is needed to write it again. `None` if it is UTF-8, if a damaged one, or if too
-    /// much of it is no text.
+    /// Returns the text in UTF-8, and what is needed to write it again. `None` if the text is UTF-8, perhaps damaged,
+    /// or if too much of it is no text.
     pub(crate) fn read(bytes: &[u8]) -> Option<(Self, String)> {
         let (encoding, mark) = of(bytes);
         if encoding == Encoding::Utf8 {
@@ -132,7 +133,7 @@ impl Foreign {
         Some((foreign, text))
     }
 
-    /// The bytes of the text after an edit.
+    /// Returns the bytes of the text after an edit.
     ///
     /// # Errors
     /// The first character that the encoding has no code for.
@@ -155,7 +156,7 @@ impl Foreign {
         Ok(bytes)
     }
 
-    /// Is this how the character is written, here and everywhere before?
+    /// Returns whether the character is written with this code, here and everywhere before.
     fn knows(&mut self, character: char, code: &[u8]) -> bool {
         if u32::from(character) >= FIRST_STAND_IN {
             return false;
@@ -185,13 +186,13 @@ impl Foreign {
     }
 }
 
-/// What is looked at to guess, from the first byte on that is not ASCII.
+/// The most bytes that are used for the guess, from the first byte on that is not ASCII.
 const MOST_LOOKED_AT: usize = 256 << 10;
 
-/// Of the last plane, which is for private use.
+/// The first stand-in: a character of the last plane, which is for private use.
 const FIRST_STAND_IN: u32 = 0x10_0000;
 
-/// Different codes that are odd. A text has few.
+/// The most different stand-ins. A text has few.
 const MOST_ODD: usize = 1024;
 
 #[cfg(test)]

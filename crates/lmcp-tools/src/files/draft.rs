@@ -1,7 +1,7 @@
-//! The new content of a file, under a name of its own beside it: `.name.lmcp-…`.
+//! The new content of a file, under a name of its own in the same folder: `.name.lmcp-…`.
 //!
-//! It has the mode, owner and attributes of the file that it is for, and is on disk before it takes its place. A killed
-//! process may leave one behind, which a later write to the same file removes.
+//! A draft has the mode, owner and attributes of the file that it is for, and is on disk before it takes the file's
+//! place. A killed process may leave a draft behind, which a later write to the same file removes.
 
 use std::{
     ffi::{CStr, OsString},
@@ -24,22 +24,23 @@ use rustix::{
 
 use super::target::{Target, id_of, state_of};
 
-/// What could not be kept as it should be.
+/// A property of the file that could not be kept, in words.
 pub(crate) type Note = Option<&'static str>;
 
-/// Removed when dropped, unless it took the file's name for good.
+/// A draft. Dropping it removes it, unless it took the file's name for good.
 pub(super) struct Draft<'a> {
     target: &'a Target<'a>,
-    /// Its own name; after an exchange that of the file which it replaced. Empty if there is nothing to remove.
+    /// The draft's own name; after an exchange, the name of the file that it replaced. Empty if there is nothing to
+    /// remove.
     name: OsString,
     file: File,
-    /// As it was when it was written.
+    /// The state of the draft when it was written.
     stat: Stat,
     pub(super) note: Note,
 }
 
 impl<'a> Draft<'a> {
-    /// Writes it, in place of what is known of the old file, if there is one.
+    /// Writes a draft. `old` is the file that it replaces, if there is one.
     pub(super) fn write(
         target: &'a Target<'a>,
         content: &[u8],
@@ -52,18 +53,18 @@ impl<'a> Draft<'a> {
             | OFlags::EXCL
             | OFlags::NOFOLLOW
             | OFlags::CLOEXEC;
-        // The umask applies to a new file, that of the session and that of the server. What replaces another is for its
-        // owner alone until it has the other's mode.
+        // For a new file, the umasks of the session and of the server apply. A draft that replaces a file is for its
+        // owner alone until it has the mode of that file.
         let mode = match old {
             Some(_) => Mode::from_raw_mode(0o600),
             None => target.place().new_mode(0o666),
         };
         let file = File::from(rustix::fs::openat(&target.dir, &name, flags, mode)?);
-        // Whoever comes to the new file waits until it is certain that it stays.
+        // A process that opens the new file waits until it is certain that the file stays.
         let _ = flock(&file, FlockOperation::NonBlockingLockExclusive);
         let stat = rustix::fs::fstat(&file)?;
         let note = old.and_then(|old| keep(target, old, &file, &stat));
-        // From here on it is removed if anything fails.
+        // From here on the draft is removed if anything fails.
         let mut draft = Self {
             target,
             name,
@@ -76,7 +77,7 @@ impl<'a> Draft<'a> {
         Ok(draft)
     }
 
-    /// Takes the name, whatever it led to.
+    /// Takes the name, even if another file has it.
     pub(super) fn take_name(&mut self) -> Result<(), Errno> {
         let dir = &self.target.dir;
         rustix::fs::renameat(dir, &self.name, dir, &self.target.name)?;
@@ -84,13 +85,13 @@ impl<'a> Draft<'a> {
         Ok(())
     }
 
-    /// Takes the name, if nothing has it.
+    /// Takes the name, if no file has it.
     pub(super) fn take_free_name(&self) -> Result<(), Errno> {
         let (dir, name) = (&self.target.dir, &self.target.name);
-        // Fails if the name is taken, where a rename would replace what took it.
+        // A link fails if the name is taken, where a rename would replace the other file.
         let linked = rustix::fs::linkat(dir, &self.name, dir, name, AtFlags::empty());
         match linked {
-            // A file system without links.
+            // The file system has no links.
             Err(Errno::PERM | Errno::OPNOTSUPP) => {
                 let flags = RenameFlags::NOREPLACE;
                 rustix::fs::renameat_with(dir, &self.name, dir, name, flags)
@@ -99,31 +100,31 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Is there nothing to take back?
+    /// Returns whether the draft took the name for good, so that nothing can be taken back.
     pub(super) fn has_taken_name(&self) -> bool {
         self.name.is_empty()
     }
 
-    /// The draft and what the name leads to change places.
+    /// Exchanges the names of the draft and of the file.
     pub(super) fn exchange(&self) -> Result<(), Errno> {
         let dir = &self.target.dir;
         let flags = RenameFlags::EXCHANGE;
         rustix::fs::renameat_with(dir, &self.name, dir, &self.target.name, flags)
     }
 
-    /// After an exchange: what the name led to.
+    /// Returns the state of the file that an exchange displaced.
     pub(super) fn displaced(&self) -> Result<Stat, Errno> {
         rustix::fs::statat(&self.target.dir, &self.name, AtFlags::SYMLINK_NOFOLLOW)
     }
 
-    /// After an exchange: that file, to look at its content.
+    /// Opens the file that an exchange displaced, to read its content.
     pub(super) fn open_displaced(&self) -> Result<File, Errno> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         rustix::fs::openat(&self.target.dir, &self.name, flags, Mode::empty()).map(File::from)
     }
 
-    /// After an exchange: the displaced file gets its name back. Fails if that would take from somebody who
-    /// changed the new file since; the displaced one is then kept, under the name that is returned.
+    /// Gives the displaced file its name back after an exchange. Fails if that would undo a change that somebody made
+    /// to the new file since. The displaced file is then kept, under the name that is returned.
     pub(super) fn take_back(&mut self) -> Result<(), String> {
         if self.target.leads_to(id_of(&self.stat)) && self.exchange().is_ok() {
             let here = |stat: Stat| (id_of(&stat), state_of(&stat));
@@ -131,14 +132,14 @@ impl<'a> Draft<'a> {
             if own == Ok(here(self.stat)) {
                 return Ok(());
             }
-            // Somebody was quicker: what they wrote stays.
+            // Somebody changed the file in this moment, and their content stays.
             let _ = self.exchange();
         }
         let name = std::mem::take(&mut self.name);
         Err(format!("`{}`", name.display()))
     }
 
-    /// Adds to the end of what was written, wherever it stands now.
+    /// Appends to the draft, whatever name it has now.
     pub(super) fn add(&self, tail: &[u8]) -> Result<(), Errno> {
         finish(&self.file, tail)
     }
@@ -147,13 +148,13 @@ impl<'a> Draft<'a> {
 impl Drop for Draft<'_> {
     fn drop(&mut self) {
         if !self.name.is_empty() {
-            // Nothing can be done about one that stays; the next write to this name removes it.
+            // If this fails, the draft stays, and the next write to this name removes it.
             let _ = rustix::fs::unlinkat(&self.target.dir, &self.name, AtFlags::empty());
         }
     }
 }
 
-/// Gives a draft what the old file had. What it cannot have is never replaced by something that allows more.
+/// Gives a draft the properties of the old file. If one cannot be kept, the draft never gets one that allows more.
 fn keep(
     target: &Target<'_>,
     (old, opened): (&Stat, Option<&File>),
@@ -161,7 +162,8 @@ fn keep(
     now: &Stat,
 ) -> Note {
     let mut note = None;
-    // As the kernel does on a write: what the old content was trusted with is not the new one's.
+    // The special bits are cleared, as the kernel does on a write: the trust was in the old content, not in the new
+    // one.
     let mut mode = old.st_mode & 0o1777;
     let differs = (now.st_uid, now.st_gid) != (old.st_uid, old.st_gid);
     let (owner, group) = (Uid::from_raw(old.st_uid), Gid::from_raw(old.st_gid));
@@ -169,7 +171,7 @@ fn keep(
         note = Some("the owner could not be kept");
         if rustix::fs::fchown(draft, None, Some(group)).is_err() {
             note = Some("owner and group could not be kept");
-            // Another group gets no more than everybody.
+            // Another group gets no more rights than everybody.
             mode = mode & !0o070 | mode & (mode & 0o007) << 3;
         }
     }
@@ -188,7 +190,7 @@ fn keep(
     note.or_else(|| (old.st_nlink > 1).then_some(several))
 }
 
-/// Copies extended attributes and access lists, as far as the file system lets us. None that stand for trust.
+/// Copies extended attributes and access lists, as far as the file system allows, but none that stand for trust.
 fn keep_attributes(old: &File, draft: &File) {
     let mut names = vec![0; 16 << 10];
     let length = rustix::fs::flistxattr(old, names.as_mut_slice()).unwrap_or(0);
@@ -201,24 +203,24 @@ fn keep_attributes(old: &File, draft: &File) {
             continue;
         }
         if let Ok(length) = rustix::fs::fgetxattr(old, name, value.as_mut_slice()) {
-            // A file system that refuses has told us that it does not know them.
+            // A file system that refuses an attribute does not support it.
             let _ = rustix::fs::fsetxattr(draft, name, &value[..length], XattrFlags::empty());
         }
     }
 }
 
-/// Writes, and waits for the disk.
+/// Writes the content, and waits until it is on disk.
 pub(super) fn finish(mut file: &File, content: &[u8]) -> Result<(), Errno> {
     let number = |err: std::io::Error| Errno::from_io_error(&err).unwrap_or(Errno::IO);
     file.write_all(content).map_err(number)?;
     match rustix::fs::fsync(file) {
-        // A file system that knows no such thing.
+        // The file system does not support this.
         Err(Errno::INVAL | Errno::OPNOTSUPP) => Ok(()),
         done => done,
     }
 }
 
-/// The folder of a file, this time to read it. One that may not be read is not synced, and not swept.
+/// The folder of a file, opened for reading. A folder that may not be read is not synced, and not swept.
 pub(super) struct Folder<'a> {
     target: &'a Target<'a>,
     dir: Option<OwnedFd>,
@@ -231,15 +233,15 @@ impl<'a> Folder<'a> {
         Self { target, dir }
     }
 
-    /// A new name is only on disk once its folder is.
+    /// Brings the folder to disk: only then is a new name there.
     pub(super) fn sync(&self) {
         if let Some(dir) = &self.dir {
-            // The file has its content either way.
+            // The content of the file is on disk in any case.
             let _ = rustix::fs::fsync(dir);
         }
     }
 
-    /// Removes what killed processes left of this very file.
+    /// Removes drafts of this file that killed processes left.
     pub(super) fn sweep(self) {
         let Some(entries) = self.dir.and_then(|dir| Dir::new(dir).ok()) else {
             return;
@@ -253,14 +255,15 @@ impl<'a> Folder<'a> {
                 random.len() == 2 * RANDOM && random.iter().all(u8::is_ascii_hexdigit)
             });
             if ours && is_stale(dir, name) {
-                // Somebody else may have been quicker.
+                // Another process may have been quicker.
                 let _ = rustix::fs::unlinkat(dir, name, AtFlags::empty());
             }
         }
     }
 }
 
-/// It is old, and nobody holds it: a file that was just displaced is as old as its content, and held.
+/// Returns whether a draft is old, and no process holds it. A file that was just displaced is as old as its content,
+/// but is held.
 fn is_stale(dir: impl AsFd, name: &CStr) -> bool {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let Ok(file) = rustix::fs::openat(dir, name, flags, Mode::empty()) else {
@@ -278,12 +281,12 @@ fn is_stale(dir: impl AsFd, name: &CStr) -> bool {
         && match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => true,
             Err(Errno::WOULDBLOCK) => false,
-            // Without locks the time when it got its name must do.
+            // Without locks, the time when the file got its name is used.
             Err(_) => is_old(stat.st_ctime),
         }
 }
 
-/// What names of drafts of a file begin with. Twelve hexadecimal digits follow.
+/// Returns the beginning of the names of a file's drafts. Twelve hexadecimal digits follow.
 pub(super) fn draft_prefix(target: &Target<'_>) -> Vec<u8> {
     let name = target.name.as_bytes();
     // A name has at most 255 bytes, and the dot, the marker and the random part need some of them.
@@ -309,11 +312,12 @@ fn draft_name(target: &Target<'_>) -> Result<OsString, Errno> {
 
 const MARKER: &[u8] = b".lmcp-";
 
-/// Random bytes in a draft's name.
+/// The number of random bytes in a draft's name.
 const RANDOM: usize = 6;
 
-/// No write takes this long.
+/// The age of a stale draft. No write takes this long.
 const STALE: Duration = Duration::from_secs(3600);
 
-/// In a larger folder not every stale draft is found, and no write becomes slow.
+/// The most entries of a folder that are read. In a larger folder some stale drafts may stay, so that no write becomes
+/// slow.
 const MOST_ENTRIES: usize = 4096;

@@ -1,8 +1,9 @@
-//! Names in text: one line each, whatever they hold.
+//! Names in text: each takes one line, whatever characters it has.
 
 use std::borrow::Cow;
 
-/// A name without line breaks and other control characters: they are written as `\n` or `\u{1b}`.
+/// Returns a name without line breaks and other control characters: they are written as `\n` or
+/// `\u{1b}`.
 pub(super) fn escaped(name: &str) -> Cow<'_, str> {
     if !name.contains(char::is_control) {
         return name.into();

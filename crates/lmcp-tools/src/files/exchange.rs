@@ -1,8 +1,8 @@
-//! A draft and a file change places, and nobody's change is lost by it.
+//! A draft and a file change places, and no change of another program is lost.
 //!
-//! After the exchange the file that was displaced is looked at once more: it must be the one that was read, unchanged. If
-//! it only grew, because somebody appended to it, the new file grows by the same. If it is another, or has other content,
-//! it gets its name back, and the change is to be made anew from what stands there now.
+//! After the exchange, the displaced file is checked once more: it must be the file that was read, unchanged. If it only
+//! grew, because a program appended to it, the new file gets the same bytes at its end. If it is another file, or has other
+//! content, it gets its name back, and the change must be made again from the present content.
 
 use std::{
     os::unix::fs::FileExt as _,
@@ -19,7 +19,7 @@ use super::{
     target::{Snapshot, Target, id_of, state_of},
 };
 
-/// A file that was read, and is to have other content.
+/// A file that was read, and its new content.
 pub(crate) struct Change<'a> {
     pub(crate) target: &'a Target<'a>,
     pub(crate) found: &'a Snapshot,
@@ -56,7 +56,7 @@ impl Stopped {
     }
 }
 
-/// The draft takes the place of the file that was read, and of no other.
+/// Puts the draft in the place of the file that was read, and of no other.
 pub(super) fn exchange(draft: &mut Draft<'_>, change: &Change<'_>) -> Result<(), Stopped> {
     if !change.target.is_same(&change.found.stat) {
         return Err(Stopped::Changed);
@@ -64,7 +64,7 @@ pub(super) fn exchange(draft: &mut Draft<'_>, change: &Change<'_>) -> Result<(),
     swap(draft, change)
 }
 
-/// The same without looking first.
+/// Does the same without checking first.
 fn swap(draft: &mut Draft<'_>, change: &Change<'_>) -> Result<(), Stopped> {
     match draft.exchange() {
         Err(Errno::NOENT) => return Err(Stopped::Changed),
@@ -74,14 +74,14 @@ fn swap(draft: &mut Draft<'_>, change: &Change<'_>) -> Result<(), Stopped> {
     if displaced == Ok(id_of(&change.found.stat)) {
         return Ok(());
     }
-    // Somebody replaced the file in this very moment: back, before anybody misses theirs.
+    // Another program replaced the file in this very moment: its file gets the name back at once.
     Err(match draft.take_back() {
         Ok(()) => Stopped::Changed,
         Err(name) => Stopped::Told(kept(Failed::Changed, &[name])),
     })
 }
 
-/// Brings the folders to disk, and looks at the displaced files a last time.
+/// Brings the folders to disk, and checks the displaced files a last time.
 pub(super) fn settle(
     drafts: Vec<Draft<'_>>,
     changes: &[Change<'_>],
@@ -95,7 +95,7 @@ pub(super) fn settle(
     for (draft, change) in drafts.iter().zip(changes) {
         let tail = match grown_by(draft, change) {
             Some(tail) => tail,
-            // There was no exchange, and nothing to take back.
+            // The draft was renamed over the file, so nothing can be taken back.
             None if draft.has_taken_name() => Vec::new(),
             None => return Err(take_back(drafts, Failed::Changed)),
         };
@@ -107,20 +107,21 @@ pub(super) fn settle(
             replaced.note = Some("what somebody else appended meanwhile could not be kept");
         }
     }
-    // That removes the old files, which a sweep would look at otherwise.
+    // This removes the old files, which a sweep would look at otherwise.
     drop(drafts);
     folders.into_iter().for_each(Folder::sweep);
     Ok(all)
 }
 
-/// What was added to a displaced file since it was read, mostly nothing. `None` if it was changed otherwise.
+/// Returns the bytes that were added to a displaced file since it was read, mostly none. `None` if the file was changed
+/// otherwise.
 fn grown_by(draft: &Draft<'_>, change: &Change<'_>) -> Option<Vec<u8>> {
     let Snapshot { stat, bytes } = change.found;
     let opened;
     let displaced = match change.held.file(id_of(stat)) {
         Some(file) => file,
         None => {
-            // One that was renamed over, or may not be read, was looked at as well as could be.
+            // A file that was renamed over, or may not be read, cannot be checked any further.
             let Ok(file) = draft.open_displaced() else {
                 return Some(Vec::new());
             };
@@ -142,15 +143,15 @@ fn grown_by(draft: &Draft<'_>, change: &Change<'_>) -> Option<Vec<u8>> {
     (content == *bytes).then_some(tail)
 }
 
-/// Would another change have given the file another time? File systems count in steps.
+/// Returns whether a later change would have given the file another time: file systems count time in steps.
 fn is_settled(stat: &Stat) -> bool {
     let changed = Duration::from_secs(u64::try_from(stat.st_mtime).unwrap_or(0));
     let age = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH + changed);
-    // A time to come is none that tells anything.
+    // A time in the future tells nothing.
     age.is_ok_and(|age| age >= RECENT)
 }
 
-/// Changes files back.
+/// Gives the files their old contents back.
 pub(super) fn take_back(drafts: Vec<Draft<'_>>, failed: Failed) -> Failed {
     let back = drafts.into_iter().map(|mut draft| draft.take_back());
     let names: Vec<_> = back.filter_map(Result::err).collect();
@@ -160,7 +161,7 @@ pub(super) fn take_back(drafts: Vec<Draft<'_>>, failed: Failed) -> Failed {
     kept(failed, &names).into()
 }
 
-/// Files that could not have their names back stay under others.
+/// Returns the error about files that could not get their names back, and are kept under others.
 fn kept(failed: Failed, names: &[String]) -> ToolError {
     let why = match failed {
         Failed::Told(err) => err.to_string(),
@@ -172,15 +173,15 @@ fn kept(failed: Failed, names: &[String]) -> ToolError {
     ))
 }
 
-/// A file system that only knows how to rename.
+/// Returns whether the error says that the file system can rename, but not exchange.
 pub(super) fn has_no_exchange(err: Errno) -> bool {
     matches!(err, Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP)
 }
 
-/// The coarsest clock of a file system has steps of two seconds.
+/// Twice the coarsest step in which file systems count time, which is two seconds.
 const RECENT: Duration = Duration::from_secs(4);
 
-/// The most that is taken over of what somebody appended meanwhile.
+/// The most bytes that another program appended meanwhile and that the new file takes over.
 const MOST_TAIL: usize = 64 << 20;
 
 #[cfg(test)]
@@ -194,7 +195,7 @@ mod tests {
         roots::{HardLinks, Roots},
     };
 
-    /// A folder with a file, read and ready to be replaced.
+    /// A folder for the files of a test.
     struct Bench {
         folder: tempfile::TempDir,
         roots: Roots,
@@ -229,7 +230,7 @@ mod tests {
         }
     }
 
-    /// A file as it was read, and held.
+    /// Returns a file as it was read, and held.
     fn read(target: &Target<'_>) -> (Snapshot, Held) {
         let held = Held::take(target, &[], &Waiting::default());
         (target.read(&held, 99).unwrap().unwrap(), held)
@@ -244,7 +245,7 @@ mod tests {
         }
     }
 
-    /// Tests with a file `a` that says "old", and a draft that is about to change places with it.
+    /// Runs a test with a file `a` that says "old", and a draft that is about to change places with it.
     fn amid_an_exchange(test: impl FnOnce(&Bench, &Change<'_>, Draft<'_>)) {
         let bench = Bench::new();
         bench.write("a", "old");
@@ -287,7 +288,8 @@ mod tests {
     #[test]
     fn a_file_that_is_written_after_the_exchange_comes_back_too() {
         amid_an_exchange(|bench, change, mut draft| {
-            // Somebody who opened the file before, and writes as much as there was, and at the same time by the file's clock.
+            // A program that opened the file before writes as many bytes as there were, at the same time by the file's
+            // clock.
             let mut theirs = fs::File::options()
                 .write(true)
                 .open(bench.path().join("a"))

@@ -1,25 +1,27 @@
-//! What stands for the content of a file: whoever read it can show it when they write, and learn that it changed.
+//! The hash of a file's content. A caller that read the file can send it with a write, and learns if the file has
+//! changed.
 
 use ring::digest::{Context, Digest, SHA256, digest};
 
-/// The hash of these bytes: 128 bits of their SHA-256, in hexadecimal.
+/// Returns the hash of these bytes: 128 bits of their SHA-256, in hexadecimal.
 pub(crate) fn of(bytes: &[u8]) -> String {
     short(&digest(&SHA256, bytes))
 }
 
-/// A hash as callers are shown it: its beginning, which tells one content of a file from any other that it ever had.
+/// Returns a hash as callers are shown it: its beginning, which tells one content of a file from any other that the
+/// file ever had.
 pub(crate) fn shown(hash: &str) -> String {
     hash.chars().take(SHOWN).collect()
 }
 
-/// Does a caller mean this hash? All of it may be given, or what was shown of it.
+/// Returns whether a caller means this hash. The caller may give all of it, or the part that was shown.
 pub(crate) fn is_meant(given: &str, hash: &str) -> bool {
     let given = given.trim();
     let beginning = hash.get(..given.len());
     given.len() >= SHOWN && beginning.is_some_and(|own| own.eq_ignore_ascii_case(given))
 }
 
-/// The same for bytes that come one piece after another.
+/// Hashes bytes that come one piece after another.
 pub(crate) struct Hasher(Context);
 
 impl Hasher {
@@ -41,7 +43,7 @@ fn short(digest: &Digest) -> String {
     bytes.map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Digits that are shown: 48 bits.
+/// The number of digits that are shown: 48 bits.
 const SHOWN: usize = 12;
 
 #[cfg(test)]

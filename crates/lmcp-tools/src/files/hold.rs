@@ -1,8 +1,8 @@
-//! A file held while it is changed: other servers wait, and so do programs that lock what they write.
+//! A file held while it is changed: other servers wait, and so do programs that lock files before they write.
 //!
-//! The lock is `flock` on the file itself. Files are replaced, so whoever has the lock looks whether the name still leads
-//! to what was locked. A lock that nobody gives back, or a file system that knows none, stops no write: whatever others
-//! do meanwhile is noticed when the file is replaced (`atomic`).
+//! The lock is `flock` on the file itself. Files are replaced, so a server that got the lock checks that the name still
+//! leads to the locked file. A lock that is never released, or a file system without locks, stops no write: changes of
+//! others are noticed when the file is replaced (`atomic`).
 
 use std::{
     fs::File,
@@ -21,29 +21,29 @@ use rustix::{
 
 use super::target::{Target, id_of};
 
-/// Held until it is dropped.
+/// A file, held until this is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
-    /// None if there is no file, or none that may be read.
+    /// `None` if there is no file, or it may not be read.
     file: Option<(File, Id)>,
 }
 
-/// Device and inode.
+/// Device and inode of a file.
 type Id = (u64, u64);
 
-/// Files that were displaced, and have no name any more. To close such a one frees its place on the disk, which takes
-/// longer than all else but waiting for the disk, so that is done behind the answer. Nobody who comes to the name meets it.
+/// Files that were displaced, and have no name any more. Closing such a file frees its space on the disk. That takes longer
+/// than all else but waiting for the disk, so it is done after the answer. No process that opens the name meets the file.
 #[derive(Debug)]
 pub(crate) struct Displaced(Vec<Held>);
 
 impl Displaced {
-    /// Those of what was held. The others are let go at once: whoever comes next waits for them.
+    /// Keeps the displaced ones of the held files. The others are released at once: other writers wait for them.
     pub(crate) fn of(mut held: Vec<Held>) -> Self {
         held.retain(Held::is_displaced);
         Self(held)
     }
 
-    /// Closes them, on another thread.
+    /// Closes the files, on another thread.
     pub(crate) fn let_go(self) {
         if !self.0.is_empty() {
             tokio::task::spawn_blocking(move || drop(self));
@@ -51,11 +51,11 @@ impl Displaced {
     }
 }
 
-/// Those who wait for a lock, each in a thread, because only a thread can stop waiting for one.
+/// The waits for locks, each on a thread of its own: `flock` has no timeout, but a caller can stop waiting for a thread.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     number: Arc<AtomicUsize>,
-    /// How long they do so.
+    /// How long a caller waits.
     patience: Duration,
 }
 
@@ -67,7 +67,7 @@ impl Held {
             let Some((file, id)) = open(target) else {
                 return Self::default();
             };
-            // Two names of one file: its lock is ours already.
+            // Two names may lead to one file, whose lock is held already.
             let ours = others.iter().any(|other| other.id() == Some(id));
             let locked = ours || waiting.lock(&file, until);
             if !locked || target.leads_to(id) || Instant::now() >= until {
@@ -78,7 +78,7 @@ impl Held {
         }
     }
 
-    /// The file as it was opened, if it is the one meant.
+    /// Returns the file as it was opened, if it is the one meant.
     pub(super) fn file(&self, id: Id) -> Option<&File> {
         let (file, own) = self.file.as_ref()?;
         (*own == id).then_some(file)
@@ -110,7 +110,7 @@ impl Waiting {
         if others >= MOST_WAITING {
             return None;
         }
-        // The lock belongs to both descriptors. One that comes too late is given back with the last of them.
+        // Both descriptors share the lock. A lock that comes too late is released when the last of them is closed.
         let same = file.try_clone().ok()?;
         let (sender, receiver) = mpsc::sync_channel(1);
         let wait = move || {
@@ -121,7 +121,7 @@ impl Waiting {
                     done => break done.is_ok(),
                 }
             };
-            // Nobody listens any more if it took too long.
+            // The receiver is gone if this took too long.
             let _ = sender.send(locked);
         };
         let thread = std::thread::Builder::new().stack_size(128 << 10);
@@ -140,7 +140,7 @@ impl Default for Waiting {
     }
 }
 
-/// One that waits, until it is dropped.
+/// A thread that waits, counted until this is dropped.
 struct Waiter(Arc<AtomicUsize>);
 
 impl Drop for Waiter {
@@ -151,7 +151,7 @@ impl Drop for Waiter {
 
 fn open(target: &Target<'_>) -> Option<(File, Id)> {
     let is_file = |stat: &Stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
-    // To open a FIFO or a device is to do something to it.
+    // Opening a FIFO or a device would have an effect on it.
     let flags = AtFlags::SYMLINK_NOFOLLOW;
     let stat = rustix::fs::statat(&target.dir, &target.name, flags).ok()?;
     if !is_file(&stat) {
@@ -162,10 +162,11 @@ fn open(target: &Target<'_>) -> Option<(File, Id)> {
     is_file(&stat).then(|| (file, id_of(&stat)))
 }
 
-/// Writers of ours hold a file for as long as a disk needs. Whoever holds it longer has other reasons.
+/// How long to wait for a lock. This server holds a file only as long as the disk needs.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Threads that wait for locks. With more, writes go on without: such locks are not given back.
+/// The most threads that wait for locks. With more, writes go on without a lock: locks that so many wait for are hardly
+/// ever released.
 const MOST_WAITING: usize = 16;
 
 #[cfg(test)]
@@ -241,10 +242,10 @@ mod tests {
             patience: Duration::ZERO,
             ..Waiting::default()
         };
-        // It has the file all the same, to look at it again later.
+        // The second caller has the file all the same, to check it again later.
         let unlocked = Held::take(&target, &[], &impatient);
         assert!(unlocked.id().is_some_and(|id| target.leads_to(id)));
-        // Its thread waits on, and there are only so many of them.
+        // Its thread goes on waiting, and the number of such threads is limited.
         assert_eq!(impatient.number.load(Ordering::Relaxed), 1);
         let full = Waiting::default();
         full.number.store(MOST_WAITING, Ordering::Relaxed);

@@ -1,25 +1,25 @@
-//! What a file is, by the way it begins.
+//! The kind of a file, by its first bytes.
 
 use crate::image;
 
-/// What a file is.
+/// The kind of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// As far as one can tell.
+    /// Text, as far as the first bytes tell.
     Text,
-    /// It begins like a picture; whether models can look at it, all of it tells.
+    /// The file begins like a picture. Whether models can see it, only the whole file tells.
     Image,
-    /// Not for reading, and what it is.
+    /// A file that is not for reading, and its kind in words.
     Binary(&'static str),
-    /// Nothing but zeros: a hole, with perhaps text behind it.
+    /// The first bytes are zeros only: a hole, perhaps with text after it.
     Hole,
 }
 
-/// How much of the beginning is looked at.
+/// How many bytes at the beginning are read.
 pub(crate) const HEAD_BYTES: usize = 8192;
 
 impl Kind {
-    /// By the first [`HEAD_BYTES`] of a file.
+    /// Returns the kind by the first [`HEAD_BYTES`] of a file.
     pub(crate) fn of(head: &[u8]) -> Self {
         if image::begins(head) {
             return Self::Image;
@@ -39,10 +39,10 @@ impl Kind {
     }
 }
 
-/// What a PDF document is called.
+/// The words for a PDF document.
 pub(crate) const PDF: &str = "a PDF document";
 
-/// Beginnings that no text has. Each is long or odd enough.
+/// First bytes that no text has: each is long or unusual enough.
 const MAGIC: &[(&[u8], &str)] = &[
     (b"\x7fELF", "an ELF program or library"),
     (b"MZ\x90\0", "a Windows program"),

@@ -1,7 +1,6 @@
-//! `list_dir`: what is in a folder, and in those below it.
+//! `list_dir`: lists a folder, and the folders below it.
 //!
-//! A page is made by a walk that stops when the page is full, and the next one goes on where the cursor says. Nothing is
-//! kept in between.
+//! A walk builds a page and stops when the page is full. The next walk goes on at the cursor. Nothing is kept in between.
 
 mod cursor;
 mod walk;
@@ -31,7 +30,7 @@ pub(crate) fn tool() -> Tool<Host> {
     define(list)
 }
 
-/// The tool as models know it, whatever does the work.
+/// Defines the tool as models know it, with the handler that does the work.
 pub fn define<S: Send + Sync + 'static>(
     handler: impl Handler<S, Args, ToolResult<Answer<Listing>>, WithState>,
 ) -> Tool<S> {
@@ -75,14 +74,14 @@ pub struct Args {
 }
 
 impl Args {
-    /// The folder.
+    /// Returns the folder.
     pub fn path(&self) -> &str {
         self.path.as_deref().unwrap_or(".")
     }
 }
 
 impl Args {
-    /// How many levels of folders are listed.
+    /// Returns how many levels of folders are listed.
     pub fn depth(&self) -> u32 {
         self.depth.unwrap_or(1)
     }
@@ -184,7 +183,7 @@ fn page(host: &Host, here: &Here, args: &Args, room: Room, cx: &Cx) -> ToolResul
         walk.heed(&place, &dir, host.hard_links())?;
     }
     let error = match walk.folder(dir, &trail) {
-        // Told as part of the result: what was read of it still counts.
+        // The error is part of the result: the entries that were read still count.
         Err(err) => Some(reason(err)),
         Ok(()) => None,
     };
@@ -208,7 +207,7 @@ fn page(host: &Host, here: &Here, args: &Args, room: Room, cx: &Cx) -> ToolResul
 }
 
 fn cannot_list(place: &Place<'_>, err: Errno) -> ToolError {
-    // Something on the way may be no folder, or the end of it.
+    // The path itself may be no folder, or a part of it.
     let is_other = err == Errno::NOTDIR && place.stat().is_ok();
     if is_other {
         let shown = place.shown().display();
@@ -220,7 +219,7 @@ fn cannot_list(place: &Place<'_>, err: Errno) -> ToolError {
 fn reason(err: Errno) -> String {
     match err {
         Errno::ACCESS | Errno::PERM => "permission denied".into(),
-        // What was a folder a moment ago.
+        // A folder a moment ago, it is none now.
         Errno::NOTDIR | Errno::LOOP | Errno::NOENT => "changed while it was listed".into(),
         err => err.to_string(),
     }
@@ -249,8 +248,8 @@ fn render(walk: &Walk<'_>, next: Option<&str>, error: Option<&str>) -> String {
 }
 
 impl Entry {
-    /// One line of the text: the mode unless it is a usual one, the size of a file, time, path, and what kind of thing it
-    /// is as `ls -F` shows it.
+    /// Returns one line of the text: the mode unless it is a usual one, the size of a file, time, path, and the type as
+    /// `ls -F` shows it.
     fn line(&self) -> String {
         let usual: &[&str] = match self.r#type {
             EntryType::File => &["0644", "0664"],
@@ -288,7 +287,7 @@ impl Entry {
         line
     }
 
-    /// What it takes of the room, where it takes most.
+    /// Returns how much of the room the entry takes, in the text or in the structured result, whichever is more.
     fn cost(&self, room: &Room) -> usize {
         let in_text: usize = self.line().chars().map(json_length).sum();
         let in_structured = match room.in_structured {
@@ -299,5 +298,5 @@ impl Entry {
     }
 }
 
-/// Enough for most folders, little enough for every client.
+/// Enough for most folders, and small enough for every client.
 const DEFAULT_LIMIT: u64 = 500;

@@ -1,6 +1,6 @@
-//! One writer at a file at a time, within one server: parallel edits wait for each other and none is lost.
+//! One writer per file at a time, within one server: parallel edits wait for each other, and none is lost.
 //!
-//! There is a fixed number of locks and every file has one of them, so nothing grows; two files that share one wait a
+//! The number of locks is fixed and every file uses one of them, so nothing grows. Two files that share a lock wait a
 //! little for each other. Other processes wait for the lock on the file itself (`hold`).
 
 use std::{
@@ -11,7 +11,7 @@ use std::{
 
 use super::hold::Waiting;
 
-/// Which file, whether it exists or not: the device and inode of its folder, and its name there.
+/// A file, whether it exists or not: the device and inode of its folder, and its name there.
 pub(crate) type Key = (u64, u64, OsString);
 
 #[derive(Debug)]
@@ -30,17 +30,18 @@ impl Locks {
         }
     }
 
-    /// Those who wait for a file that another process holds.
+    /// Returns the waits for files that another process holds.
     pub(super) fn waiting(&self) -> &Waiting {
         &self.waiting
     }
 
-    /// Waits until nobody else writes any of these files.
+    /// Waits until no other call writes any of these files.
     pub(crate) fn lock<'a>(&self, keys: impl Iterator<Item = &'a Key>) -> Vec<MutexGuard<'_, ()>> {
         let mut places: Vec<usize> = keys
             .map(|key| self.hasher.hash_one(key) as usize % self.locks.len())
             .collect();
-        // Always in this order, or two that want the same two files would wait for each other for ever.
+        // Locks are always taken in this order; else two calls that want the same two files would wait for each other
+        // for ever.
         places.sort_unstable();
         places.dedup();
         places

@@ -1,7 +1,8 @@
-//! The memory that a walk through folders takes as it goes: rules of ignore files, names, long lines, threads.
+//! The memory that a walk through folders uses: rules of ignore files, names, long lines, threads.
 //!
-//! It is set aside in the caller's share of the server's budget as it is needed and given back as soon as it is not.
-//! Nobody waits for it: what there is no room for is left out, and told.
+//! The meter reserves it in the caller's share of the server's budget when it is needed, and releases it as soon as
+//! it is not. A call never waits for memory: if there is no room for something, it is left out, and the answer says
+//! so.
 
 use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError,
@@ -10,16 +11,16 @@ use std::sync::{
 
 use lmcp_core::{Cx, Reservation, ToolError, ToolResult};
 
-/// What one call has set aside.
+/// The memory that one call has reserved.
 pub(crate) struct Meter {
     held: Mutex<Held>,
-    /// Were rules of ignore files left out?
+    /// Whether rules of ignore files were left out.
     left_out_rules: AtomicBool,
 }
 
 struct Held {
     reserved: Reservation,
-    /// What may be in use besides, without being set aside.
+    /// The number of bytes that may be in use without being reserved.
     free: usize,
     used: usize,
 }
@@ -30,13 +31,14 @@ pub(crate) struct Charge {
     bytes: usize,
 }
 
-/// Set aside at once.
+/// The number of bytes that are reserved at once.
 const STEP: usize = 256 * 1024;
-/// What more threads leave to the caller's other searches: enough for each that may run at the same time.
+/// The memory that additional threads leave to the caller's other searches: enough for each that may run at the same
+/// time.
 const SPARE: usize = 16 * 1024 * 1024;
 
 impl Meter {
-    /// Sets memory aside in the caller's share, once more than `free` bytes are in use.
+    /// Reserves memory in the caller's share, once more than `free` bytes are in use.
     ///
     /// # Errors
     /// The caller has no share.
@@ -58,7 +60,7 @@ impl Meter {
         })
     }
 
-    /// Sets so many bytes aside, if there is room.
+    /// Takes so many bytes, if there is room.
     pub(crate) fn take(self: &Arc<Self>, bytes: usize) -> Option<Charge> {
         let mut charge = Charge {
             meter: Arc::clone(self),
@@ -67,7 +69,7 @@ impl Meter {
         charge.set(bytes).then_some(charge)
     }
 
-    /// The same for what is only of use, if there is plenty of room.
+    /// Does the same for memory that is useful but not necessary, if there is plenty of room.
     pub(crate) fn take_of_plenty(self: &Arc<Self>, bytes: usize) -> Option<Charge> {
         {
             let reserved = &mut self.lock().reserved;
@@ -78,7 +80,7 @@ impl Meter {
         self.take(bytes)
     }
 
-    /// Rules of an ignore file are left out.
+    /// Notes that rules of an ignore file are left out.
     pub(crate) fn leave_out_rules(&self) {
         self.left_out_rules.store(true, Ordering::Relaxed);
     }
@@ -93,7 +95,7 @@ impl Meter {
 }
 
 impl Charge {
-    /// Makes it so many bytes, if there is room.
+    /// Changes the charge to so many bytes. Returns whether there is room.
     pub(crate) fn set(&mut self, bytes: usize) -> bool {
         let mut held = self.meter.lock();
         let used = held.used - self.bytes + bytes;

@@ -23,7 +23,7 @@ mod target;
 mod text;
 pub(crate) mod write;
 
-/// What models call a `path` out of habit.
+/// Names that models give to a `path` out of habit.
 pub(crate) const PATH_NAMES: [&str; 6] = [
     "file_path",
     "file",
@@ -32,6 +32,6 @@ pub(crate) const PATH_NAMES: [&str; 6] = [
     "relative_path",
     "target_file",
 ];
-/// And that of a folder.
+/// Names that models give to the path of a folder.
 pub(crate) const FOLDER_NAMES: [&str; 5] =
     ["dir", "directory", "dir_path", "folder", "target_directory"];

@@ -1,4 +1,4 @@
-//! Notebooks (`.ipynb`) as their cells: a script with a heading before each, as editors write it.
+//! Notebooks (`.ipynb`) as a script of their cells, with a heading before each, as editors write it.
 //!
 //! ```text
 //! # %% [1] code
@@ -8,8 +8,8 @@
 //! Some words.
 //! ```
 //!
-//! Edits work on this text, without the outputs. A cell that keeps its number keeps everything else that the file says
-//! of it; a heading without a number begins a new one. Of the JSON only what changes is written anew.
+//! Edits work on this text, without the outputs. A cell that keeps its number keeps everything else that the file holds
+//! about it; a heading without a number begins a new cell. Only the changed parts of the JSON are written anew.
 
 use std::{collections::HashMap, ops::Range};
 
@@ -19,12 +19,12 @@ use serde_json::value::RawValue;
 
 use super::edit::MOST_BYTES;
 
-/// A notebook, and where in the file its cells are.
+/// A notebook, and the positions of its cells in the file.
 #[derive(Debug)]
 pub(crate) struct Notebook {
     json: String,
     cells: Vec<Cell>,
-    /// From the first cell to the last.
+    /// The position of all cells, from the first to the last.
     all: Range<usize>,
 }
 
@@ -34,7 +34,7 @@ struct Cell {
     text: String,
     has_id: bool,
     outputs: String,
-    /// In the file, all of it and its text.
+    /// The positions in the file: of the whole cell, and of its text.
     whole: Range<usize>,
     source: Range<usize>,
 }
@@ -64,7 +64,7 @@ struct Output {
     evalue: Option<String>,
 }
 
-/// A text, whole or line by line.
+/// A text in JSON: whole, or line by line.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Lines {
@@ -81,13 +81,14 @@ impl Lines {
     }
 }
 
-/// Is a file called like a notebook?
+/// Returns whether a file has the name of a notebook.
 pub(crate) fn is_called_so(name: &std::ffi::OsStr) -> bool {
     name.as_encoded_bytes().ends_with(b".ipynb")
 }
 
 impl Notebook {
-    /// Reads a file that is called like one. `None` if it is none, has no cells, or a cell has a line like a heading.
+    /// Reads a file with the name of a notebook. `None` if the content is no notebook, has no cells, or has a line like a
+    /// heading in a cell.
     pub(crate) fn read(name: &std::ffi::OsStr, bytes: &[u8]) -> Option<Self> {
         if !is_called_so(name) {
             return None;
@@ -124,7 +125,7 @@ impl Notebook {
         })
     }
 
-    /// The cells as they are edited.
+    /// Returns the cells as they are edited.
     pub(crate) fn text(&self) -> String {
         self.cells
             .iter()
@@ -133,7 +134,7 @@ impl Notebook {
             .collect()
     }
 
-    /// The cells with what they put out.
+    /// Returns the cells with their outputs.
     pub(crate) fn text_with_outputs(&self) -> String {
         let mut text = String::new();
         for (cell, number) in self.cells.iter().zip(1..) {
@@ -148,17 +149,17 @@ impl Notebook {
         text
     }
 
-    /// The file with these cells.
+    /// Returns the file with these cells.
     ///
     /// # Errors
-    /// A heading is not one, a cell is there twice or of another kind, the file would be too long, or there is no room for what
-    /// this needs.
+    /// A heading is not valid, a cell is there twice or is of another kind, the file would be too long, or there is no
+    /// memory for the change.
     pub(crate) fn write(
         &self,
         text: &str,
         mut need: impl FnMut(usize) -> ToolResult<()>,
     ) -> ToolResult<Vec<u8>> {
-        // The text of each cell, and what is known of it.
+        // Memory for the text of each cell, then for the list of cells.
         need(2 * text.len())?;
         let parts = parts(text)?;
         need(parts.capacity() * size_of::<Part<'_>>())?;
@@ -178,7 +179,7 @@ impl Notebook {
         json.push_str(&self.json[..self.all.start]);
         for (at, part) in parts.iter().enumerate() {
             if at > 0 {
-                // What stands between two cells stays, where they stay.
+                // If the cells stay in place, so does the text between them.
                 json.push_str(match in_order {
                     true => &self.json[self.cells[at - 1].whole.end..self.cells[at].whole.start],
                     false => ",\n  ",
@@ -193,12 +194,12 @@ impl Notebook {
         Ok(json.into_bytes())
     }
 
-    /// The cell of the file that a part is the new text of. `None`: it is a new one.
+    /// Returns the cell of the file that a part is the new text of. `None`: the part is a new cell.
     fn cell(&self, part: &Part<'_>) -> Option<&Cell> {
         self.cells.get(part.number?.wrapping_sub(1))
     }
 
-    /// Is every part a new cell, or the only one with the number of a cell of its kind?
+    /// Checks that every part is a new cell, or the only one with the number of a cell of its kind.
     fn check(&self, parts: &[Part<'_>]) -> ToolResult<()> {
         let mut taken = vec![false; self.cells.len()];
         for part in parts {
@@ -221,7 +222,7 @@ impl Notebook {
         Ok(())
     }
 
-    /// How long each part is at most in the file, besides what is there already.
+    /// Returns how many bytes each part takes at most in the file, besides those that are there already.
     fn lengths(&self, parts: &[Part<'_>]) -> impl Iterator<Item = usize> {
         parts.iter().map(|part| match self.cell(part) {
             Some(cell) if cell.text == part.text => NEW_CELL_BYTES,
@@ -232,7 +233,7 @@ impl Notebook {
         })
     }
 
-    /// A cell of the file, with this text.
+    /// Writes a cell of the file, with this text.
     fn write_old_cell(&self, json: &mut String, cell: &Cell, text: &str) {
         if cell.text == text {
             return json.push_str(&self.json[cell.whole.clone()]);
@@ -295,7 +296,7 @@ impl Output {
     }
 }
 
-/// A cell as the edited text has it.
+/// A cell in the edited text.
 struct Part<'a> {
     number: Option<usize>,
     kind: &'a str,
@@ -323,7 +324,7 @@ fn parts(text: &str) -> ToolResult<Vec<Part<'_>>> {
         }
     }
     for part in &mut parts {
-        // The end of the line before the next heading is not of the cell.
+        // The line end before the next heading does not belong to the cell.
         if part.text.ends_with('\n') {
             part.text.pop();
         }
@@ -331,7 +332,7 @@ fn parts(text: &str) -> ToolResult<Vec<Part<'_>>> {
     Ok(parts)
 }
 
-/// `[1] code`, `markdown`, `[markdown]`, or nothing for code.
+/// Reads a heading: `[1] code`, `markdown`, `[markdown]`, or nothing for code.
 fn heading_of(heading: &str) -> Option<(Option<usize>, &str)> {
     let known = |kind| {
         ["code", "markdown", "raw"]
@@ -353,14 +354,14 @@ fn heading_of(heading: &str) -> Option<(Option<usize>, &str)> {
     }
 }
 
-/// How a text stands in the JSON: as one string, or as a list of lines with these blanks before each and behind the last.
+/// The form of a text in the JSON: one string, or a list of lines with these blanks before each and after the last.
 enum Form<'a> {
     String,
     Lines { front: &'a str, back: &'a str },
 }
 
 impl<'a> Form<'a> {
-    /// The form of a text that stands there.
+    /// Returns the form of the text that is there.
     fn of(before: &'a str) -> Self {
         if !before.starts_with('[') {
             return Self::String;
@@ -379,7 +380,7 @@ impl<'a> Form<'a> {
         }
     }
 
-    /// How many bytes a text has in this form, at most.
+    /// Returns how many bytes a text has in this form, at most.
     fn length(&self, text: &str) -> usize {
         let escaped = |byte: u8| match byte {
             b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 8 | 12 => 2,
@@ -417,13 +418,13 @@ impl<'a> Form<'a> {
     }
 }
 
-/// What a new cell has besides its text, at most.
+/// The most bytes that a new cell has besides its text.
 const NEW_CELL_BYTES: usize = 256;
 
-/// Begins the line above a cell.
+/// The beginning of the line above a cell.
 const HEADING: &str = "# %%";
 
-/// Lines shown of what a cell put out.
+/// The most lines of a cell's output that are shown.
 const OUTPUT_LINES: usize = 20;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! `read_file`: what is in files, a page at a time.
+//! `read_file`: reads files, a page at a time.
 //!
-//! The result says where the page is, how to go on, and the hash that `write_file` and `edit_file` take as proof that
-//! nothing has changed since.
+//! The result says which page it holds, how to go on, and the hash that `write_file` and `edit_file` take as proof
+//! that nothing has changed since.
 
 mod bytes;
 mod page;
@@ -46,7 +46,7 @@ pub(crate) fn tool() -> Tool<Host> {
     define(read)
 }
 
-/// The tool as models know it, whatever does the work.
+/// Defines the tool as models know it, with the handler that does the work.
 pub fn define<S: Send + Sync + 'static>(
     handler: impl Handler<S, Args, ToolResult<Answer<Files>>, WithState>,
 ) -> Tool<S> {
@@ -91,13 +91,14 @@ pub struct Args {
 }
 
 impl Args {
-    /// The files that are named.
+    /// Returns the files that the caller names.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         let more = self.paths.iter().flatten();
         self.path.iter().chain(more).map(String::as_str)
     }
 
-    /// Where in the files it is read, if by bytes: the first, which may count from the end, and how many at most.
+    /// Returns the range of bytes to read, if the caller gives one: the first byte, which may count from the end, and
+    /// how many at most.
     pub fn bytes(&self) -> Option<(i64, Option<u64>)> {
         let is_by_bytes = self.byte_offset.is_some() || self.byte_limit.is_some();
         is_by_bytes.then(|| (self.byte_offset.unwrap_or(0), self.byte_limit))
@@ -215,12 +216,12 @@ pub(crate) async fn read(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answ
     blocking_within(&cx, read).await
 }
 
-/// Files that one call reads.
+/// The most files that one call reads.
 const MOST_FILES: usize = 500;
 
 enum Wanted {
     One(String),
-    /// Those that fail are told one by one.
+    /// Files that fail are reported one by one.
     Many(Vec<String>),
 }
 
@@ -242,12 +243,12 @@ struct Reader<'a> {
     form: Form,
     cx: &'a Cx,
     memory: &'a mut Memory,
-    /// What is left of it for the files still to come.
+    /// The room that is left for the remaining files.
     room: Room,
     images: Vec<Content>,
     /// How many bytes of images still fit.
     image_bytes: u64,
-    /// Must the work be short, because other calls wait for this thread?
+    /// Whether the work must be short, because other calls wait for this thread.
     at_once: bool,
 }
 
@@ -281,14 +282,14 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads a file that was small a moment ago. `None` if another one has taken its place that is not.
+    /// Reads a file that was small a moment ago. `None` if a larger file has taken its place.
     fn read_at_once(mut self, path: &str) -> Option<ToolResult<Answer<Files>>> {
         self.at_once = true;
         let room = self.room;
         let file = self.file(path, &room);
         match file {
             Ok(file) => Some(Ok(self.answer(vec![file], false))),
-            // The flag is gone if the work was too long to be begun.
+            // `expect_short` cleared the flag, so the work was too long for this thread.
             Err(_) if !self.at_once => None,
             Err(err) => Some(Err(err)),
         }
@@ -317,7 +318,7 @@ impl<'a> Reader<'a> {
         Ok(self.answer(files, all_failed))
     }
 
-    /// Reads a file into its share of what those before it have left over.
+    /// Reads a file into its share of the room that the files before it left.
     fn share(&mut self, path: &str, left: usize) -> ToolResult<FileRead> {
         if self.room.bytes < FACTS_BYTES {
             return Err(
@@ -338,7 +339,7 @@ impl<'a> Reader<'a> {
         Ok(file)
     }
 
-    /// Ends work that must be done at once and is not short.
+    /// Fails if the work must be done at once and is not short.
     fn expect_short(&mut self, is_short: bool) -> ToolResult<()> {
         if self.at_once && !is_short {
             self.at_once = false;
@@ -375,7 +376,7 @@ impl<'a> Reader<'a> {
                 self.slice
                     .fill(&mut read, &mut source, mark, room, self.cx)
                     .map_err(cannot)?;
-                // Behind a hole there may be text; the hole itself is none.
+                // There may be text after a hole; the hole itself is no text.
                 if kind == Kind::Hole
                     && read
                         .content
@@ -399,7 +400,7 @@ impl<'a> Reader<'a> {
         Ok(read)
     }
 
-    /// Shows a notebook as its cells. Says whether it is one.
+    /// Shows a notebook as its cells. Returns whether the file is a notebook.
     fn notebook(
         &mut self,
         place: &Place<'_>,
@@ -417,7 +418,7 @@ impl<'a> Reader<'a> {
         self.memory
             .need(usize::try_from(size).unwrap_or(usize::MAX))?;
         let bytes = source.between(0, size).map_err(cannot)?;
-        // What it says, once more, and as text.
+        // Memory for the parsed JSON, for a copy of the file, and for the text.
         self.memory
             .need(lmcp_core::weigh_json(bytes) + 3 * bytes.len())?;
         let Some(notebook) = Notebook::read(place.shown().as_os_str(), bytes) else {
@@ -436,7 +437,7 @@ impl<'a> Reader<'a> {
         Ok(true)
     }
 
-    /// Keeps a smaller copy of an image that is too large, if one can be made.
+    /// Adds a smaller copy of an image that is too large, if one can be made.
     fn shrunk(
         &mut self,
         place: &Place<'_>,
@@ -467,7 +468,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Keeps the image for the result, and returns its bytes and MIME type.
+    /// Adds the image to the result, and returns its bytes and MIME type.
     fn image<'s>(
         &mut self,
         place: &Place<'_>,
@@ -476,7 +477,7 @@ impl<'a> Reader<'a> {
         let cannot = |err| cannot_read(place, err);
         let size = source.size();
         let read = size.min(self.image_bytes);
-        // Its bytes, and four characters of base64 for three of them.
+        // The bytes of the image, and four characters of base64 for three of them.
         self.memory
             .need(usize::try_from(read).unwrap_or(usize::MAX) / 3 * 7)?;
         let bytes = source.between(0, read).map_err(cannot)?;
@@ -511,7 +512,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A hash must stand for what was shown; if the file changed in between, nobody knows what it stands for.
+/// Removes the hash if the file changed while it was read: the hash must stand for the content that was shown.
 fn expect_unchanged(read: &mut FileRead, source: &Source, before: &Stat) {
     let Some(file) = source.file() else {
         return;
@@ -564,17 +565,17 @@ fn mtime_of(stat: &Stat) -> String {
     rfc3339(stat.st_mtime, nanos)
 }
 
-/// What is said of a file besides its content, about.
+/// The bytes that the facts about a file take besides its content, roughly.
 const FACTS_BYTES: usize = 512;
 
-/// Of several files each shows this much, or none is worth showing.
+/// The least bytes that are shown of each of several files: less is not worth showing.
 const LEAST_SHARE_BYTES: usize = 1024;
 
 /// The largest image of which a smaller copy is made.
 const SHRUNK_BYTES: u64 = 32 << 20;
 
-/// What making a smaller copy takes besides: its pixels, its bytes, and these once more as base64.
+/// The memory for a smaller copy, besides the image: its pixels, its bytes, and these once more as base64.
 const SHRINKING_BYTES: usize = 24 << 20;
 
-/// Images of one call, together.
+/// The most bytes of all images of one call.
 const IMAGE_BYTES: u64 = image::MOST_BYTES as u64;

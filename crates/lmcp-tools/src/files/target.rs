@@ -1,7 +1,7 @@
-//! The file that a write is for: its folder held open, and its name there, free of links.
+//! The file that a write is for: its folder, held open, and its name there, which is no link.
 //!
-//! Links are followed by reading them and letting the kernel resolve what they say below the root again, step by step.
-//! What is done afterwards is done to one name in one open folder, so nobody can lead it elsewhere meanwhile.
+//! Links are read, and the kernel resolves each of them below the root again, step by step. All later steps use one name in
+//! one open folder, so nobody can lead them elsewhere meanwhile.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -25,10 +25,10 @@ use crate::roots::{HardLinks, Place};
 
 #[derive(Debug)]
 pub(crate) struct Target<'a> {
-    /// As it was asked for: what messages say.
+    /// The place as the caller named it, for messages.
     place: Place<'a>,
     hard_links: HardLinks,
-    /// Opened as a path only.
+    /// The folder, opened as a path only.
     pub(super) dir: OwnedFd,
     pub(super) name: OsString,
     key: Key,
@@ -41,7 +41,7 @@ pub(crate) struct Snapshot {
     pub(crate) stat: Stat,
 }
 
-/// What to do about folders that are not there.
+/// Whether missing folders are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Parents {
     Make,
@@ -49,10 +49,10 @@ pub(crate) enum Parents {
 }
 
 impl<'a> Target<'a> {
-    /// Finds the folder and the name, through links. The file itself need not exist.
+    /// Finds the folder and the name, following links. The file itself need not exist.
     ///
     /// # Errors
-    /// It leads out of the root, through something that is no folder, or in circles; or its folder does not exist.
+    /// The path leads out of the root, through something that is no folder, or in circles; or the folder does not exist.
     pub(crate) fn find(
         place: &Place<'a>,
         parents: Parents,
@@ -61,7 +61,7 @@ impl<'a> Target<'a> {
         let shown = place.shown().display();
         let folder = || ToolError::new(format!("`{shown}` is a folder")).hint("name a file in it");
         let mut at = place.clone();
-        // As many as the kernel follows.
+        // The kernel follows as many links.
         for _ in 0..40 {
             if at.shown().as_os_str().as_bytes().ends_with(b"/") {
                 return Err(folder());
@@ -70,7 +70,7 @@ impl<'a> Target<'a> {
             let dir = open_folder(&parent, parents)?;
             match rustix::fs::readlinkat(&dir, &name, Vec::new()) {
                 Ok(link) => at = parent.join(OsStr::from_bytes(link.as_bytes())),
-                // What is no link, or is not there at all.
+                // The name is no link, or does not exist.
                 Err(Errno::INVAL | Errno::NOENT) => {
                     return Self::at(place.clone(), dir, name, hard_links);
                 }
@@ -80,8 +80,8 @@ impl<'a> Target<'a> {
         Err(place.failed("write", Errno::LOOP))
     }
 
-    /// A name below a folder, and its own folder through no link: what a link leads to is not below it. The name itself may
-    /// be that of a link, which nothing here follows.
+    /// Finds a name below a folder without following links: the target of a link is not below the folder. The name itself
+    /// may be that of a link, which is not followed.
     ///
     /// # Errors
     /// There is a link on the way, or something that is no folder; or the folder does not exist.
@@ -116,25 +116,25 @@ impl<'a> Target<'a> {
         })
     }
 
-    /// Is the name that of a link?
+    /// Returns whether the name is that of a link.
     pub(super) fn is_link(&self) -> bool {
         rustix::fs::readlinkat(&self.dir, &self.name, Vec::new()).is_ok()
     }
 
-    /// Which file it is, by whatever path it was asked for.
+    /// Returns the identity of the file, which is the same for every path to it.
     pub(crate) fn key(&self) -> &Key {
         &self.key
     }
 
-    /// As it was asked for.
+    /// Returns the place as the caller named it.
     pub(crate) fn place(&self) -> &Place<'a> {
         &self.place
     }
 
-    /// What stands there now, if it may be written; `None` if nothing does.
+    /// Returns the state of the file, if it may be written; `None` if there is no file.
     ///
     /// # Errors
-    /// It is no regular file, or one that this server may not write.
+    /// The name is no regular file, or one that this server may not write.
     pub(crate) fn look(&self) -> ToolResult<Option<Stat>> {
         let stat = match rustix::fs::statat(&self.dir, &self.name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => stat,
@@ -142,7 +142,8 @@ impl<'a> Target<'a> {
             Err(err) => return Err(self.failed(err)),
         };
         self.expect(&stat)?;
-        // The folder alone decides whether a file can be replaced; that a file is read-only is still somebody's wish.
+        // The folder alone decides whether a file can be replaced. But a file that was made read-only is not meant to be
+        // written.
         let flags = AtFlags::EACCESS | AtFlags::SYMLINK_NOFOLLOW;
         match rustix::fs::accessat(&self.dir, &self.name, Access::WRITE_OK, flags) {
             Err(err @ (Errno::ACCESS | Errno::PERM | Errno::ROFS)) => Err(self.failed(err)),
@@ -150,10 +151,10 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// The whole file, if there is one: through what is held, if that is it.
+    /// Reads the whole file, if there is one: through the held file, if that is the same.
     ///
     /// # Errors
-    /// As for [`Target::look`]; or it is larger than `limit` bytes.
+    /// As for [`Target::look`]; or the file is larger than `limit` bytes.
     pub(crate) fn read(&self, held: &Held, limit: u64) -> ToolResult<Option<Snapshot>> {
         let Some(stat) = self.look()? else {
             return Ok(None);
@@ -161,17 +162,17 @@ impl<'a> Target<'a> {
         self.read_seen(stat, held, limit).map(Some)
     }
 
-    /// The same of one that was looked at.
+    /// Reads a file that was looked at.
     ///
     /// # Errors
-    /// It is larger than `limit` bytes, is not there any more, or may not be read.
+    /// The file is larger than `limit` bytes, does not exist any more, or may not be read.
     pub(crate) fn read_seen(&self, stat: Stat, held: &Held, limit: u64) -> ToolResult<Snapshot> {
         let size = size_of(&stat);
         if size > limit {
             return Err(self.too_large(limit));
         }
         match held.file(id_of(&stat)) {
-            // Some file systems say 0 of what they make up when it is read.
+            // Some file systems report size 0 for files that they make up when they are read.
             Some(file) if size > 0 => {
                 let bytes = read_at_most(file, size).map_err(|err| self.unreadable(err))?;
                 Ok(Snapshot { bytes, stat })
@@ -211,26 +212,26 @@ impl<'a> Target<'a> {
         .hint("change it with a command such as sed, or split it first")
     }
 
-    /// Opens what stands there, if it is no link.
+    /// Opens the file, unless the name is a link.
     pub(super) fn open(&self, flags: OFlags) -> Result<File, Errno> {
         // Without O_NONBLOCK the open itself would wait at a FIFO.
         let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         rustix::fs::openat(&self.dir, &self.name, flags, Mode::empty()).map(File::from)
     }
 
-    /// Is it a file that this server may touch?
+    /// Checks that this is a file that this server may touch.
     pub(super) fn expect(&self, stat: &Stat) -> ToolResult<()> {
         self.place.expect_file(stat, self.hard_links)
     }
 
-    /// Does what was found still stand there, unchanged?
+    /// Returns whether the name still leads to the file that was found, unchanged.
     pub(super) fn is_same(&self, found: &Stat) -> bool {
         let now = rustix::fs::statat(&self.dir, &self.name, AtFlags::SYMLINK_NOFOLLOW);
         let of = |stat: &Stat| (id_of(stat), state_of(stat));
         now.is_ok_and(|now| of(&now) == of(found))
     }
 
-    /// Does the name lead to this very file?
+    /// Returns whether the name leads to this very file.
     pub(super) fn leads_to(&self, id: (u64, u64)) -> bool {
         let now = rustix::fs::statat(&self.dir, &self.name, AtFlags::SYMLINK_NOFOLLOW);
         now.is_ok_and(|now| id_of(&now) == id)
@@ -238,7 +239,7 @@ impl<'a> Target<'a> {
 
     pub(super) fn failed(&self, err: Errno) -> ToolError {
         if err == Errno::NOENT {
-            // The name is free or taken, both were handled: it is the folder that makes no file.
+            // A free or taken name was handled before, so the folder itself does not allow a new file.
             return ToolError::new(format!(
                 "cannot write `{}`: its folder takes no new files, or is gone",
                 self.place.shown().display()
@@ -258,10 +259,10 @@ impl<'a> Target<'a> {
 }
 
 impl Snapshot {
-    /// Is this the content that an earlier result told the hash of?
+    /// Checks that the content has the hash that an earlier result returned.
     ///
     /// # Errors
-    /// It is another.
+    /// The content has another hash.
     pub(crate) fn expect_hash(&self, wanted: &str, target: &Target<'_>) -> ToolResult<()> {
         let now = hash::of(&self.bytes);
         if hash::is_meant(wanted, &now) {
@@ -275,12 +276,12 @@ impl Snapshot {
     }
 }
 
-/// Which file it is.
+/// Returns the identity of a file.
 pub(super) fn id_of(stat: &Stat) -> (u64, u64) {
     (stat.st_dev, stat.st_ino)
 }
 
-/// The first bytes of a file, all of them if it has not been cut since it was looked at.
+/// Reads the first `size` bytes of a file; fewer if the file became shorter.
 fn read_at_most(file: &File, size: u64) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; usize::try_from(size).map_err(io::Error::other)?];
     let mut length = 0;
@@ -296,12 +297,13 @@ fn read_at_most(file: &File, size: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What changes with the content of a file. A change shortly after another may leave it as it was.
+/// Returns the properties that change with the content of a file. Of two changes in quick succession, the second may leave
+/// them as they were.
 pub(super) fn state_of(stat: &Stat) -> impl PartialEq + use<> {
     (stat.st_size, (stat.st_mtime, stat.st_mtime_nsec))
 }
 
-/// Opens a folder, making those that are missing if asked to: below the root, whatever links say.
+/// Opens a folder, and makes missing folders if asked to. The folder is always below the root, whatever links say.
 fn open_folder(place: &Place<'_>, parents: Parents) -> ToolResult<OwnedFd> {
     let open = || place.open(OFlags::PATH | OFlags::DIRECTORY, Mode::empty());
     let failed = |err| place.failed("open", err);
@@ -318,7 +320,7 @@ fn open_folder(place: &Place<'_>, parents: Parents) -> ToolResult<OwnedFd> {
     let (above, name) = place.parent().ok_or_else(|| failed(Errno::NOENT))?;
     let dir = open_folder(&above, parents)?;
     match rustix::fs::mkdirat(&dir, &name, place.new_mode(0o777)) {
-        // Somebody else was quicker; or it is a link that leads nowhere, and then opening it fails.
+        // Another process was quicker; or the name is a link that leads nowhere, and then opening it fails.
         Ok(()) | Err(Errno::EXIST) => open().map_err(failed),
         Err(err) => Err(place.failed("make", err)),
     }

@@ -1,20 +1,20 @@
-//! Bytes as text: which encoding, which line endings, and every byte shown one way or another.
+//! Bytes as text: finds the encoding and the line endings, and shows every byte in some way.
 //!
-//! UTF-8, UTF-16 by its mark, and for what is neither the encoding that a detector finds (`charset`). Bytes that are not
+//! A text is UTF-8, UTF-16 if it has a mark, or else the encoding that a detector finds (`charset`). Bytes that are no
 //! text in their encoding are shown as `\xNN`, and counted. Lines end in LF, alone or after CR.
 
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
-/// How a file writes characters.
+/// The encoding of a file's characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Encoding {
     Utf8,
     Utf16Le,
     Utf16Be,
-    /// One byte, one character.
+    /// Each byte is one character.
     Windows1252,
-    /// Any other of the web's. ASCII is ASCII in all of them, and no byte of a longer character is below `0`.
+    /// Any other encoding of the web. ASCII is ASCII in all of them, and no byte of a longer character is below `0`.
     Other(&'static encoding_rs::Encoding),
 }
 
@@ -35,18 +35,18 @@ pub(crate) enum LineEndings {
     None,
 }
 
-/// One character of a text, or something that is none.
+/// One character of a text, or bytes that are none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
     Character(char),
-    /// A byte that is not part of any.
+    /// A byte that is part of no character.
     Byte(u8),
     /// Half a character of UTF-16.
     Surrogate(u16),
 }
 
 impl Encoding {
-    /// By the mark at the beginning; UTF-8 without one. And how many bytes the mark has.
+    /// Returns the encoding by the mark at the beginning, or UTF-8 without one, and how many bytes the mark has.
     pub(crate) fn by_mark(head: &[u8]) -> (Self, usize) {
         match head {
             [0xef, 0xbb, 0xbf, ..] => (Self::Utf8, 3),
@@ -56,7 +56,7 @@ impl Encoding {
         }
     }
 
-    /// How many bytes of a newline there are, and of every character at least.
+    /// Returns how many bytes a newline has; every character has at least as many.
     pub(crate) fn unit(self) -> usize {
         match self {
             Self::Utf8 | Self::Windows1252 | Self::Other(_) => 1,
@@ -74,8 +74,8 @@ impl Encoding {
         }
     }
 
-    /// How many bytes at the beginning are whole characters, with no `\r` cut off from its `\n`. The rest is at most
-    /// four bytes, and belongs to what comes next.
+    /// Returns how many bytes at the beginning are whole characters, with no `\r` cut off from its `\n`. The rest is at
+    /// most four bytes, and belongs to the next piece.
     pub(crate) fn whole(self, bytes: &[u8]) -> usize {
         let end = match self {
             Self::Windows1252 => bytes.len(),
@@ -99,7 +99,7 @@ impl Encoding {
         if is_return { end - unit } else { end }
     }
 
-    /// Where the newlines of these bytes end, which begin at a character.
+    /// Returns the positions after each newline. The bytes must begin at a character.
     pub(crate) fn line_ends(self, bytes: &[u8]) -> Box<dyn DoubleEndedIterator<Item = usize> + '_> {
         if self.unit() == 1 {
             return Box::new(memchr::memchr_iter(b'\n', bytes).map(|at| at + 1));
@@ -112,7 +112,7 @@ impl Encoding {
         )
     }
 
-    /// The bytes as text, each piece with how many of them it stands for.
+    /// Returns the bytes as text, each piece with the number of bytes that it stands for.
     pub(crate) fn pieces(self, bytes: &[u8]) -> Box<dyn Iterator<Item = (Piece, usize)> + '_> {
         match self {
             Self::Utf8 => Box::new(bytes.utf8_chunks().flat_map(|chunk| {
@@ -158,7 +158,7 @@ impl Encoding {
 struct Legacy<'a> {
     encoding: &'static encoding_rs::Encoding,
     bytes: &'a [u8],
-    /// A few codes stand for two characters.
+    /// The second character of a code: a few codes stand for two.
     second: Option<char>,
 }
 
@@ -194,17 +194,17 @@ impl Iterator for Legacy<'_> {
     }
 }
 
-/// Where a character certainly begins, at or before the end of these bytes, which begin with one.
+/// Returns the last position at which a character certainly begins. The bytes must begin at a character.
 pub(crate) fn certain_start(bytes: &[u8]) -> usize {
     let apart = bytes.iter().rposition(|byte| *byte < b'0');
     apart.map_or(0, |at| at + 1)
 }
 
-/// How many bytes at the beginning are whole characters.
+/// Returns how many bytes at the beginning are whole characters.
 fn whole_characters(encoding: &'static encoding_rs::Encoding, bytes: &[u8]) -> usize {
     let mut end = certain_start(bytes);
     for (piece, length) in Encoding::Other(encoding).pieces(&bytes[end..]) {
-        // Perhaps the beginning of one.
+        // The byte may be the beginning of a character.
         if matches!(piece, Piece::Byte(_)) && bytes.len() - end < LONGEST_CODE {
             break;
         }
@@ -213,29 +213,29 @@ fn whole_characters(encoding: &'static encoding_rs::Encoding, bytes: &[u8]) -> u
     end
 }
 
-/// Bytes of the longest character, in GB 18030.
+/// The bytes of the longest character, in GB 18030.
 const LONGEST_CODE: usize = 4;
 
-/// How many bytes at the end are the beginning of a UTF-8 character that goes on.
+/// Returns how many bytes at the end are an incomplete UTF-8 character.
 fn open_utf8(bytes: &[u8]) -> usize {
     let tail = &bytes[bytes.len().saturating_sub(3)..];
     let lead = tail.iter().rposition(|byte| byte & 0xc0 != 0x80);
     let Some(tail) = lead.map(|at| &tail[at..]) else {
         return 0;
     };
-    // Only the decoder knows all the rules; it says "not yet" with no length.
+    // Only the decoder knows all the rules. An error without a length means that the character is incomplete.
     match std::str::from_utf8(tail) {
         Err(err) if err.valid_up_to() == 0 && err.error_len().is_none() => tail.len(),
         _ => 0,
     }
 }
 
-/// How much speaks for UTF-8, and how much against it. Counted in pieces that begin and end with characters.
+/// Counts what speaks for UTF-8, and what against it. The pieces must begin and end with whole characters.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Evidence {
-    /// Characters of several bytes.
+    /// The number of characters with several bytes.
     long: usize,
-    /// Bytes that are not part of any.
+    /// The number of bytes that are part of no character.
     wrong: usize,
 }
 
@@ -250,13 +250,14 @@ impl Evidence {
         }
     }
 
-    /// A file in UTF-8 with some damage has more long characters than wrong bytes; one in another encoding hardly any.
+    /// Returns whether the text is UTF-8, perhaps damaged: such a text has more long characters than wrong bytes. A text
+    /// in another encoding has hardly any long ones.
     pub(crate) fn is_utf8(&self) -> bool {
         self.wrong <= self.long
     }
 }
 
-/// The line endings met so far. Counted in pieces that do not end between `\r` and `\n`.
+/// Counts the line endings so far. The pieces must not end between `\r` and `\n`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Endings {
     lf: usize,
@@ -319,7 +320,8 @@ impl LineEndings {
     }
 }
 
-/// As the WHATWG has it: the five bytes without a character are control characters, so that all 256 differ.
+/// Decodes a byte as the WHATWG defines it: the five bytes without a character are control characters, so that all 256
+/// differ.
 fn windows_1252(byte: u8) -> char {
     const HIGH: [char; 32] = [
         '€', '\u{81}', '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', '\u{8d}', 'Ž',
@@ -358,7 +360,7 @@ mod tests {
         for (length, end) in ends.into_iter().enumerate() {
             assert_eq!(Encoding::Utf8.whole(&text[..length]), end, "{length}");
         }
-        // What can never become a character is not waited for.
+        // Bytes that can never become a character are not kept for the next piece.
         assert_eq!(Encoding::Utf8.whole(b"a\xff"), 2);
         assert_eq!(Encoding::Utf8.whole(b"a\x80\x80\x80"), 4);
         assert_eq!(Encoding::Utf8.whole(b"a\r"), 1);
@@ -405,7 +407,7 @@ mod tests {
     #[test]
     fn characters_of_other_encodings_have_their_lengths() {
         let gb = Encoding::Other(encoding_rs::GBK);
-        // Two bytes, four bytes, one that is no character, one that goes on.
+        // The text has a character of two bytes, one of four, a byte that is no character, and an incomplete one.
         let bytes = b"a\xd6\xd0\x81\x30\x81\x30\xff\xd6";
         let pieces: Vec<_> = gb.pieces(bytes).collect();
         let expected = [

@@ -1,4 +1,4 @@
-//! `write_file`: a file gets new content, all of it or none.
+//! `write_file`: gives a file new content, all of it or none.
 
 use std::{borrow::Cow, fs::File, os::unix::fs::FileExt as _, sync::Arc};
 
@@ -26,7 +26,7 @@ pub(crate) fn tool() -> Tool<Host> {
     define(write)
 }
 
-/// The tool as models know it, whatever does the work.
+/// Defines the tool as models know it, with the handler that does the work.
 pub fn define<S: Send + Sync + 'static>(
     handler: impl Handler<S, Args, ToolResult<Answer<Written>>, WithState>,
 ) -> Tool<S> {
@@ -129,12 +129,12 @@ struct Writing<'a> {
     cx: &'a Cx,
 }
 
-/// What was done to a file.
+/// The effect of a write on a file.
 #[derive(Clone, Copy, Debug)]
 enum Done {
-    /// There was none before.
+    /// The file is new.
     Made,
-    /// So many bytes are new.
+    /// The file existed; so many bytes are new.
     Written(usize),
 }
 
@@ -190,7 +190,7 @@ impl Writing<'_> {
         };
         let done = atomic::overwrite(target, &self.content, stat.as_ref(), held)?;
         let old = old.as_ref().map(|found| found.bytes.as_slice());
-        // One that could not be read cannot be had back.
+        // If the old content could not be read, it cannot be restored later.
         let (hash, kept) = if old.is_some() || stat.is_none() {
             self.remember(target, old, &self.content)
         } else {
@@ -209,7 +209,7 @@ impl Writing<'_> {
         let found = if self.args.if_hash.is_some() {
             Some(self.expected(target, held)?)
         } else {
-            // Other names of a file keep what they had, so it is replaced.
+            // The other names of a file must keep their content, so such a file is replaced.
             match target.look()? {
                 Some(stat) if stat.st_nlink > 1 => {
                     Some(target.read_seen(stat, held, LARGEST_HASHED)?)
@@ -226,13 +226,13 @@ impl Writing<'_> {
         self.replace(target, held, &found, (found.bytes.len(), whole))
     }
 
-    /// The content in the encoding of the file that it is added to.
+    /// Returns the content in the encoding of the file to which it is appended.
     fn as_written_in(&self, file: Option<&File>, target: &Target<'_>) -> ToolResult<Cow<'_, [u8]>> {
         let Some(file) = file.filter(|_| self.args.encoding != Some(Encoding::Base64)) else {
             return Ok(self.content.as_slice().into());
         };
         let shown = target.place().shown().display();
-        // Plain ASCII is the same everywhere but in UTF-16, which the first bytes tell.
+        // ASCII is the same in every encoding but UTF-16, which the first bytes show.
         let is_ascii = self.content.is_ascii();
         let mut head = vec![0; if is_ascii { 4 } else { MOST_LOOKED_AT }];
         let length = file
@@ -263,7 +263,7 @@ impl Writing<'_> {
     ) -> Result<Answer<Written>, Failed> {
         let content = self.as_written_in(held.file(id_of(old)), target)?;
         atomic::append(target, &content)?;
-        // It is done, and a file that is too large or may not be read has no hash.
+        // The write is done. A file that is too large or may not be read gets no hash.
         let whole = if size_of(old) < LARGEST_REREAD {
             target.read(held, LARGEST_REREAD).ok().flatten()
         } else {
@@ -277,13 +277,14 @@ impl Writing<'_> {
                 note = kept;
                 (whole, hash)
             }
-            // Somebody else added something too, which is not ours to undo.
+            // Another program appended as well, and undo must not take that back.
             _ => (whole, hash::of(whole)),
         });
         Ok(self.done(target, Done::Written(content.len()), whole, note))
     }
 
-    /// A file that was read gets other content, whose first bytes it had already.
+    /// Replaces a file that was read. `kept` is how many bytes at the beginning of the new content the file
+    /// had already.
     fn replace(
         &self,
         target: &Target<'_>,
@@ -312,7 +313,7 @@ impl Writing<'_> {
         Ok(self.done(target, Done::Written(written), whole, note.or(kept)))
     }
 
-    /// The file, if it is the one that `if_hash` means.
+    /// Returns the file, if it has the hash in `if_hash`.
     fn expected(&self, target: &Target<'_>, held: &Held) -> ToolResult<Snapshot> {
         let found = target.read(held, LARGEST_HASHED)?.ok_or_else(|| {
             ToolError::new(format!(
@@ -326,7 +327,8 @@ impl Writing<'_> {
         Ok(found)
     }
 
-    /// Keeps what was done, for file_history. The hash of the new content, and a note if it cannot be undone.
+    /// Records the change for file_history. Returns the hash of the new content, and a note if the change
+    /// cannot be undone.
     fn remember(&self, target: &Target<'_>, old: Option<&[u8]>, new: &[u8]) -> (String, Note) {
         let (contents, hash) = ([old, Some(new)], hash::of(new));
         let kept = self
@@ -370,32 +372,32 @@ impl Writing<'_> {
 }
 
 impl Args {
-    /// The file.
+    /// Returns the file.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// Is the old content needed: to compare its hash, or to add to it?
+    /// Returns whether the old content is needed: to compare its hash, or to append to it.
     pub fn needs_old(&self) -> bool {
         self.if_hash.is_some() || self.is_append()
     }
 
-    /// Is it added to what there is?
+    /// Returns whether the content is appended.
     pub fn is_append(&self) -> bool {
         self.mode == Some(WriteMode::Append)
     }
 
-    /// Are missing folders made?
+    /// Returns whether missing folders are made.
     pub fn makes_folders(&self) -> bool {
         self.parents
     }
 
-    /// Must there be no such file before?
+    /// Returns whether the file must not exist before.
     pub fn is_create(&self) -> bool {
         self.create_only || self.mode == Some(WriteMode::Create)
     }
 
-    /// Must the file have the hash that the caller knows?
+    /// Returns whether the file must have the hash that the caller knows.
     pub fn is_conditional(&self) -> bool {
         self.if_hash.is_some()
     }
@@ -418,7 +420,7 @@ impl Args {
         Ok(mode)
     }
 
-    /// What is held in memory, about: the content twice, and the file where it is read.
+    /// Returns the memory that the call holds, roughly: the content twice, and the file where it is read.
     fn weight(&self, host: &Host, here: &Here, mode: WriteMode) -> usize {
         let most = match (mode, &self.if_hash) {
             (_, Some(_)) => LARGEST_HASHED,
@@ -429,7 +431,7 @@ impl Args {
         let stat = host.roots.find(here, &self.path).ok();
         let stat = stat.and_then(|place| place.stat().ok());
         let size = stat.and_then(|stat| u64::try_from(stat.st_size).ok());
-        // The old content is read in order to keep it, unless it is too large for that.
+        // The old content is read for the history, unless it is too large for that.
         let is_read = |size: &u64| *size <= most && (most < u64::MAX || host.remembers(*size));
         let read = usize::try_from(size.filter(is_read).unwrap_or(0)).unwrap_or(usize::MAX);
         2 * self.content.len() + read
@@ -459,11 +461,11 @@ fn count_lines(bytes: &[u8]) -> usize {
     breaks + usize::from(open)
 }
 
-/// The largest file that is read after something was added to it, to tell its hash.
+/// The largest file that is read after an append, to return its hash.
 const LARGEST_REREAD: u64 = 8 << 20;
 
-/// The largest file whose hash is compared before a write, or that is replaced where something is added.
+/// The largest file whose hash is compared before a write, or that an append replaces.
 const LARGEST_HASHED: u64 = 64 << 20;
 
-/// How much of a file is read to learn its encoding.
+/// How many bytes of a file are read to find its encoding.
 const MOST_LOOKED_AT: usize = 1 << 20;

@@ -1,7 +1,8 @@
-//! A PNG that is too large for models, made smaller: every few pixels become one.
+//! Makes a PNG smaller that is too large for models: every few pixels become one.
 //!
-//! It is read row by row, so it costs little memory however large it is. Screenshots are PNGs, and need nothing but what
-//! is here and a zlib that is there anyway; other formats would need decoders as large as all the tools together.
+//! The PNG is read row by row, so it costs little memory however large it is. Screenshots are PNGs, and need only the
+//! code in this file and a zlib that is in the program anyway. Other formats would need decoders as large as all the
+//! tools together.
 
 use std::io::{self, Read, Write as _};
 
@@ -16,12 +17,12 @@ pub(crate) struct Shrunk {
     pub(crate) sides: (u32, u32),
 }
 
-/// The picture with fewer pixels. `None` if it is no PNG, a broken or interlaced one, or has too many.
+/// Returns the picture with fewer pixels. `None` if it is no PNG, a broken or interlaced one, or has too many pixels.
 pub(crate) fn png(bytes: &[u8]) -> Option<Shrunk> {
     let header = Header::read(bytes)?;
     let longest = header.width.max(header.height);
     let mut factor = longest.div_ceil(GOOD_SIDE).max(1);
-    // Noise does not compress; then fewer pixels must do.
+    // Noise does not compress; then there must be fewer pixels.
     for _ in 0..4 {
         let small = header.shrink(bytes, factor).ok()?;
         let png = write(&small).ok()?;
@@ -41,7 +42,7 @@ struct Header {
     height: u32,
     depth: u8,
     colour: Colour,
-    /// Colours that are told by number, and how much is seen of each.
+    /// The colours that pixels name by number, with the alpha value of each.
     palette: Vec<[u8; 4]>,
 }
 
@@ -111,7 +112,7 @@ impl Header {
         }
     }
 
-    /// Every square of so many pixels becomes their mean.
+    /// Replaces every square of so many pixels by their mean.
     fn shrink(&self, bytes: &[u8], factor: u32) -> io::Result<Pixels> {
         let parts = chunks(bytes).filter(|(name, _)| *name == b"IDAT");
         let mut data = ZlibDecoder::new(Parts {
@@ -122,7 +123,7 @@ impl Header {
         let bits = self.samples() * usize::from(self.depth);
         let length = (self.width as usize * bits).div_ceil(8);
         let (mut row, mut above) = (vec![0; length], vec![0; length]);
-        // Sums of red, green, blue and alpha, and how many pixels they are of.
+        // The sums of red, green, blue and alpha, and the number of pixels in them.
         let mut sums = vec![[0_u32; 5]; width as usize];
         let mut pixels = Pixels {
             width,
@@ -138,7 +139,7 @@ impl Header {
                 let pixel = self.pixel(&row, at as usize);
                 let alpha = u32::from(pixel[3]);
                 let sum = &mut sums[sum];
-                // A pixel that is not seen has no colour.
+                // A pixel that is not visible has no colour.
                 for (sum, value) in sum.iter_mut().zip(&pixel[..3]) {
                     *sum += u32::from(*value) * alpha / 255;
                 }
@@ -183,14 +184,14 @@ impl Header {
 
 fn mean(sum: &[u32; 5]) -> [u8; 4] {
     let [red, green, blue, alpha, count] = *sum;
-    // What is seen through is put back into the colours that are seen.
+    // The colours were weighted by alpha, so they are divided by it again.
     let part = |value: u32| u8::try_from((value * 255).checked_div(alpha).unwrap_or(0).min(255));
     let seen = u8::try_from(alpha / count.max(1)).unwrap_or(255);
     let [red, green, blue] = [red, green, blue].map(|value| part(value).unwrap_or(255));
     [red, green, blue, seen]
 }
 
-/// Undoes what makes a row compress better.
+/// Undoes the filter that makes a row compress better.
 fn unfilter(filter: u8, row: &mut [u8], above: &[u8], step: usize) -> io::Result<()> {
     for at in 0..row.len() {
         let left = if at >= step { row[at - step] } else { 0 };
@@ -209,7 +210,7 @@ fn unfilter(filter: u8, row: &mut [u8], above: &[u8], step: usize) -> io::Result
     Ok(())
 }
 
-/// Of three neighbours the one that is nearest to left + up - corner.
+/// Returns the one of three neighbours that is nearest to left + up - corner.
 fn paeth(left: u8, up: u8, corner: u8) -> u8 {
     let [a, b, c] = [left, up, corner].map(i16::from);
     let (to_left, to_up, to_corner) = ((b - c).abs(), (a - c).abs(), (a + b - 2 * c).abs());
@@ -222,7 +223,7 @@ fn paeth(left: u8, up: u8, corner: u8) -> u8 {
     }
 }
 
-/// Name and data of each chunk that is whole.
+/// Returns name and data of each chunk that is whole.
 fn chunks(bytes: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     let mut rest = bytes.get(8..).unwrap_or_default();
     std::iter::from_fn(move || {
@@ -234,7 +235,7 @@ fn chunks(bytes: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     })
 }
 
-/// Pieces of data, one after the other.
+/// A reader over pieces of data, one after the other.
 struct Parts<'a, I> {
     parts: I,
     part: &'a [u8],
@@ -252,7 +253,7 @@ impl<'a, I: Iterator<Item = &'a [u8]>> Read for Parts<'a, I> {
     }
 }
 
-/// The pixels as a PNG: without alpha, if all of them are seen.
+/// Writes the pixels as a PNG: without alpha, if all of them are opaque.
 fn write(pixels: &Pixels) -> io::Result<Vec<u8>> {
     let opaque = pixels
         .bytes
@@ -304,7 +305,7 @@ fn push_chunk(png: &mut Vec<u8>, name: &[u8; 4], data: &[u8]) {
 /// More pixels on a side are of no use to models.
 const GOOD_SIDE: u32 = 1568;
 
-/// A row must fit into memory, and all of them into a moment.
+/// The limits of width and pixels: a row must fit into memory, and all rows must be done in a moment.
 const MOST_WIDTH: u32 = 65_536;
 const MOST_PIXELS: u64 = 200_000_000;
 
@@ -312,7 +313,7 @@ const MOST_PIXELS: u64 = 200_000_000;
 mod tests {
     use super::*;
 
-    /// A picture of this many pixels, four bytes each.
+    /// Makes a picture of this many pixels, four bytes each.
     fn picture(width: u32, height: u32, pixel: impl Fn(u32, u32) -> [u8; 4]) -> Vec<u8> {
         let bytes = (0..height)
             .flat_map(|y| (0..width).map(move |x| (x, y)))
@@ -340,7 +341,7 @@ mod tests {
                 let (x, y) = (at as u32 % 7, at as u32 / 7);
                 let expected = [(x * 30) as i16, (y * 50) as i16, 9, i16::from(alpha)];
                 for (value, expected) in pixel.iter().zip(expected) {
-                    // Colours that are half seen are rounded.
+                    // Colours that are half visible are rounded.
                     assert!((i16::from(*value) - expected).abs() <= 2, "{pixel:?}");
                 }
             }

@@ -1,8 +1,10 @@
-//! The server attends to the guards that it started: a command does not outlive its guard, nor one that does not work.
+//! The server attends to the guards that it started: no command outlives its guard, and no guard that has stopped working
+//! stays.
 //!
-//! A command that is not confined can kill or halt its own guard. A guard that was killed leaves orphans behind: they are
-//! found by their session, and where this process adopts orphans (`Settings::adopt_orphans`), by having become its
-//! children. A guard that was halted, or that stays after its command should have ended, is ended with its whole tree.
+//! A command that is not confined can kill or halt its own guard. A guard that was killed leaves orphans behind. The
+//! server finds them by their session and, where it adopts orphans (`Settings::adopt_orphans`), among its own children.
+//! The server ends a guard that was halted, or that stays after its command should have ended, together with its whole
+//! tree.
 
 use std::{
     collections::HashSet,
@@ -32,44 +34,46 @@ use super::{
     tree::{self, Process},
 };
 
-/// How long a guard may take to end what it guards, after the time that its command has to tidy up.
+/// How long a guard may take to end its command, after the time that the command has to tidy up.
 pub(super) const AFTER_KILL: Duration = Duration::from_secs(5);
-/// Between two looks at processes that do not die.
+/// The pause between two looks at processes that do not die.
 const AGAIN: Duration = Duration::from_millis(10);
-/// So many looks: what is left then waits for a device, and cannot be ended.
+/// The number of looks. A process that is still there after the last one waits for a device, and cannot be ended.
 const LOOKS: usize = 200;
 
 /// The guards of a server, and the tasks that attend to them.
 #[derive(Clone, Debug)]
 pub(crate) struct Guards {
     known: Arc<Known>,
-    /// Ends with the server.
+    /// Ended with the server.
     tasks: Arc<Mutex<JoinSet<()>>>,
 }
 
 #[derive(Debug)]
 struct Known {
     guards: Mutex<HashSet<Pid>>,
-    /// Read by those who start a guard, written by who looks for orphans: a guard that is not known yet is none.
+    /// Locked for reading by callers that start a guard, and for writing by the search for orphans: a guard that has
+    /// started but is not in `guards` yet must not be taken for an orphan.
     starting: RwLock<()>,
     adopts: bool,
 }
 
-/// Held for as long as somebody wants the command to run.
+/// Keeps the command running: once the leash is dropped, the command must end.
 #[derive(Debug)]
 pub(crate) struct Leash(oneshot::Sender<()>);
 
 impl Leash {
-    /// The command is a job from now on: it goes on without anybody who holds it.
+    /// Makes the command a job from now on: it goes on although nobody holds a leash.
     pub(super) fn let_go(self) {
-        // Nobody listens any more once the guard has gone.
+        // The receiver is gone once the guard has ended.
         let _ = self.0.send(());
     }
 }
 
 impl Guards {
-    /// No guards yet. With `adopts`, whatever becomes a child of this process and is no guard is an orphan of one. That
-    /// cannot be told of a process that began with children of its own, nor of the first one of a system or container.
+    /// Returns an empty set of guards. With `adopts`, every child of this process that is no guard is an orphan of one.
+    /// That does not hold for a process that began with children of its own, nor for the first process of a system or
+    /// container: those adopt nothing.
     pub(super) fn new(adopts: bool) -> io::Result<Self> {
         let adopts = adopts && !getpid().is_init() && tree::descendants(getpid()).is_empty();
         if adopts {
@@ -106,7 +110,7 @@ impl Guards {
         Ok(Leash(leash))
     }
 
-    /// Does something until it is done, or until the server is gone.
+    /// Runs a future until it is done, or until the server is gone.
     pub(super) fn hold(&self, held: impl Future<Output = ()> + Send + 'static) {
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         while tasks.try_join_next().is_some() {}
@@ -115,7 +119,7 @@ impl Guards {
 }
 
 impl Known {
-    /// Waits for the end of a guard, and brings it about where that does not come as it should.
+    /// Waits for the end of a guard, and ends the guard itself if it was halted or is overdue.
     async fn attend(
         self: Arc<Self>,
         mut guard: Child,
@@ -132,17 +136,17 @@ impl Known {
         self.lock().remove(&pid);
         if ended.is_ok_and(|status| status.signal().is_some()) {
             self.end_orphans(pid).await;
-            // It may take long, so not here.
+            // Removing may take long, so it is done on a blocking thread.
             let _ = tokio::task::spawn_blocking(move || tidy_up(&dir)).await;
         }
     }
 
-    /// Ends what a guard left behind that was killed.
+    /// Ends the processes that a killed guard left behind.
     async fn end_orphans(self: &Arc<Self>, guard: Pid) {
         for _ in 0..LOOKS {
             let known = Arc::clone(self);
             let found = tokio::task::spawn_blocking(move || known.kill_orphans(guard)).await;
-            // As long as one of them is there, the kernel gives the session's number to nobody else.
+            // As long as one of the orphans is there, the kernel gives the session's number to no other process.
             if !found.is_ok_and(|found| found > 0) {
                 return;
             }
@@ -150,7 +154,7 @@ impl Known {
         }
     }
 
-    /// Kills the orphans of a guard, and what is below them. Gives how many there were.
+    /// Kills the orphans of a guard, and the processes below them. Returns how many orphans there were.
     fn kill_orphans(&self, guard: Pid) -> usize {
         let starting = self.starting.write();
         let _held = starting.unwrap_or_else(PoisonError::into_inner);
@@ -165,7 +169,7 @@ impl Known {
                 Process::of(pid).is_some_and(|process| is_orphan(&process))
             });
             if orphan.has_ended() && orphan.parent == Some(getpid()) {
-                // Nobody else takes note of its end.
+                // No other code collects the exit status of this child.
                 let _ = waitpid(Some(orphan.pid), WaitOptions::NOHANG);
             }
         }
@@ -177,9 +181,10 @@ impl Known {
     }
 }
 
-/// Removes what a guard could not: the scratch files of a job, everything of a command that nobody keeps.
+/// Removes the files that the guard could not remove: the scratch files of a job, or the whole folder of a command that
+/// is not kept.
 fn tidy_up(dir: &Path) {
-    // The command may have taken away the leave to look into it.
+    // The command may have changed the mode of the folder so that it cannot be read.
     let _ = dir::put_right(dir);
     let is_kept = dir.join(dir::KEPT).exists();
     let doomed = if is_kept {
@@ -187,23 +192,23 @@ fn tidy_up(dir: &Path) {
     } else {
         dir.to_owned()
     };
-    // What cannot be removed now is found by the next server.
+    // The next server finds and removes the rest.
     let _ = remove_tree(&doomed);
 }
 
-/// Ends everything below a guard that does not do it itself, then the guard.
+/// Ends everything below a guard that does not do so itself, then the guard.
 async fn end_tree(pid: Pid, guard: &mut Child) -> io::Result<ExitStatus> {
     kill_tree(pid).await;
     guard.wait().await
 }
 
-/// The same for a guard that another process started. The caller has made sure that the number is the guard's.
+/// Does the same for a guard that another process started. The caller has made sure that the number is the guard's.
 pub(super) async fn kill_tree(guard: Pid) {
     let Ok(handle) = pidfd_open(guard, PidfdFlags::empty()) else {
         return;
     };
     for _ in 0..LOOKS {
-        // The guard is there still, and so everything it adopted is below it.
+        // The guard is still there, so everything it adopted is below it.
         let found = tokio::task::spawn_blocking(move || tree::signal_below(guard, Signal::KILL));
         if !found.await.is_ok_and(|found| found > 0) {
             break;
@@ -213,7 +218,7 @@ pub(super) async fn kill_tree(guard: Pid) {
     let _ = pidfd_send_signal(&handle, Signal::KILL);
 }
 
-/// Waits until somebody halts a child of this process.
+/// Waits until a child of this process is halted.
 async fn halted(child: Pid) {
     let Ok(mut changes) = signal(SignalKind::child()) else {
         return std::future::pending().await;
@@ -227,7 +232,7 @@ async fn halted(child: Pid) {
     }
 }
 
-/// Waits until a command whose caller is gone should have ended; for ever if it was made a job.
+/// Waits until a command whose caller is gone should have ended. Never returns if the command was made a job.
 async fn overdue(leash: oneshot::Receiver<()>, grace: Duration) {
     match leash.await {
         Ok(()) => std::future::pending().await,

@@ -19,7 +19,7 @@ pub(crate) fn tool() -> Tool<Host> {
     define(shell_bg)
 }
 
-/// The tool as models know it, whatever does the work.
+/// Defines the tool as models know it, with the handler that does the work.
 pub fn define<S: Send + Sync + 'static>(
     handler: impl Handler<S, Args, ToolResult<Answer<Started>>, WithState>,
 ) -> Tool<S> {
@@ -88,7 +88,7 @@ pub struct Started {
 }
 
 async fn shell_bg(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Started>> {
-    // Zeros come from callers that have to send something.
+    // Some callers have to send a value for every argument, and send 0 for "none".
     let timeout = args
         .timeout
         .filter(|time| *time != 0.0)
@@ -119,7 +119,7 @@ async fn shell_bg(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Star
     Ok(answer)
 }
 
-/// What is said of a job that was started.
+/// Builds the answer for a job that was started.
 pub(crate) fn started(id: &str, pid: i32, log: Option<PathBuf>) -> Answer<Started> {
     let written = log
         .as_ref()

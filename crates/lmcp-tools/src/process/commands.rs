@@ -1,4 +1,4 @@
-//! Starting commands: what was asked for becomes an order, an order becomes a guard with a folder of its own.
+//! Starts commands: a caller's wish becomes an order, and an order becomes a guard with a folder of its own.
 
 use std::{
     collections::BTreeMap,
@@ -29,26 +29,27 @@ use super::{
 };
 use crate::{Host, blocking::housekeeping, settings::Settings};
 
-/// Everything about commands that outlives one call.
+/// The state about commands that outlives one call.
 #[derive(Debug)]
 pub(crate) struct Commands {
     helper: Helper,
     pub(crate) store: Arc<Store>,
     rights: Rights,
-    /// For commands that somebody waits for.
+    /// Places for commands that a caller waits for.
     places: Arc<Places>,
-    /// For jobs that are just being started; those that run are counted where they are recorded: they outlive us.
+    /// Places for jobs that are just being started. Running jobs are counted from their records, because they outlive the
+    /// server.
     job_places: Arc<Places>,
-    /// Jobs are counted and started one after the other, so that none is missed.
+    /// Lets one job after the other be counted and started, so that no count misses one.
     job_turn: tokio::sync::Mutex<()>,
-    /// Dropped, they end what they guard, but for jobs.
+    /// The guards. Dropping them ends every command but the jobs.
     guards: Guards,
     follows: Follows,
-    /// Up to where callers have read.
+    /// The position up to which each caller has read the output of each job.
     pub(crate) reads: Reads,
 }
 
-/// What a caller wants to run.
+/// The command that a caller wants to run.
 #[derive(Debug)]
 pub(crate) struct Wanted {
     pub(crate) command: Option<String>,
@@ -62,41 +63,41 @@ pub(crate) struct Wanted {
     pub(crate) log: Option<String>,
 }
 
-/// What becomes of a command when nobody waits for it.
+/// The fate of a command that no caller waits for any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Keep {
-    /// It ends.
+    /// The command ends.
     No,
-    /// It is a job, which goes on.
+    /// The command is a job, and goes on.
     Job,
-    /// It is a job, which ends with the conversation it was started in.
+    /// The command is a job, and ends with the conversation in which it was started.
     SessionJob,
 }
 
-/// What a command reads.
+/// The standard input of a command.
 #[derive(Debug)]
 pub(crate) enum Input {
     Closed,
-    /// This, then the end.
+    /// This text, then the end of the input.
     Text(String),
-    /// What is sent later.
+    /// Text that callers send later.
     Open,
 }
 
-/// A command that runs. Dropped, it ends, and its guard removes its folder.
+/// A running command. Dropping it ends the command, and the guard removes the command's folder.
 #[derive(Debug)]
 pub(crate) struct RunningCommand {
     pub(crate) id: String,
     pub(crate) pid: i32,
     pub(crate) link: Link,
     pub(crate) about: About,
-    /// What it was started with; its environment is only what the caller added.
+    /// The order with which the command was started. Its environment holds only the variables that the caller added.
     pub(crate) order: Order,
-    /// Given back when it is over; of a job, when it is recorded as running.
+    /// Freed when the command has ended; for a job, once the job is recorded as running.
     _place: CommandPlace,
 }
 
-/// The folder of a command that has no guard yet; removed unless it gets one.
+/// The folder of a command that has no guard yet. Dropping this removes the folder, unless the command got a guard.
 #[derive(Debug)]
 struct RecordDir(Option<PathBuf>);
 
@@ -233,10 +234,10 @@ impl Commands {
             .await
     }
 
-    /// A place for a job of this caller, to be held until the job is recorded as running.
+    /// Takes a place for a job of this caller. The caller holds it until the job is recorded as running.
     pub(crate) async fn job_place(&self, cx: &Cx) -> ToolResult<CommandPlace> {
         let store = Arc::clone(&self.store);
-        // Nobody waits for it: what is removed may be large.
+        // The call does not wait for this: the removed records may be large.
         drop(tokio::task::spawn_blocking(move || store.prune()));
         let store = Arc::clone(&self.store);
         let _turn = self.job_turn.lock().await;
@@ -248,8 +249,8 @@ impl Commands {
         self.job_places.take_beside(cx, &all)
     }
 
-    /// Runs what a job ran, once more, as a job of its own, with the rights of this server: those of the job are no wider,
-    /// or it would not have been found.
+    /// Runs the command of a job once more, as a new job, with the rights of this server. The rights of the old job are no
+    /// wider, or this server would not have found that job.
     pub(crate) async fn start_again(
         &self,
         host: &Host,
@@ -287,12 +288,12 @@ impl Commands {
             .await
     }
 
-    /// What is recorded of a command: it is the caller's, and has the rights of this server.
+    /// Returns the record of a command: it belongs to the caller, and has the rights of this server.
     fn about(&self, cx: &Cx, log: Option<PathBuf>, order: &Order) -> About {
         About::new(Whose::of(cx), self.rights.clone(), log, order)
     }
 
-    /// Starts a guard, with the log it writes to and the text it gives to the command.
+    /// Starts a guard. `log` is the file that the guard writes to, `input` the text that it gives to the command.
     async fn run(
         &self,
         id: String,
@@ -334,7 +335,8 @@ impl Commands {
         })
     }
 
-    /// What to tell of a command that ended so and wrote this, if it may not have been let to what it needs.
+    /// Returns a hint for a command that ended with this code and this output, if the fence may have kept something from
+    /// it.
     pub(crate) fn hint(
         &self,
         order: Option<&Order>,
@@ -349,12 +351,14 @@ impl Commands {
         reach::hint(fence, exit_code, output, path)
     }
 
-    /// Will nobody find it again? A caller that is known in person does not come back as the same.
+    /// Returns whether the job cannot be found again later. A caller that is known in person does not come back as the
+    /// same caller.
     fn is_passing(&self, cx: &Cx) -> bool {
         self.store.is_passing() || cx.caller().identity().is_some()
     }
 
-    /// The order with what is the same for every command, and is not written down: the environment, the fence.
+    /// Completes the order with the parts that are the same for every command and are not recorded: the environment, the
+    /// fence.
     fn complete(&self, order: &Order) -> io::Result<Order> {
         let mut order = order.clone();
         order.rights = self.rights.clone();
@@ -368,7 +372,7 @@ impl Commands {
                 fence.write.push(scratch);
             }
             if rustix::process::geteuid().is_root() {
-                // For root tar restores owners, which nobody can inside of a fence.
+                // Run by root, tar restores owners, which no process can do inside a fence.
                 let options = order.env.entry("TAR_OPTIONS".into());
                 options.or_insert_with(|| "--no-same-owner".into());
             }
@@ -377,8 +381,8 @@ impl Commands {
         Ok(order)
     }
 
-    /// A job goes on without anybody who waits for it. One that nobody could find again is still held, until its caller
-    /// is gone or the server, or the conversation if it is to end with that.
+    /// Lets a job go on although no caller waits for it. A job that cannot be found again (`passing`) is still held: until
+    /// its caller or the server is gone, or until the conversation ends if the job is to end with it.
     pub(crate) fn let_go(&self, job: RunningCommand, cx: &Cx) {
         if job.order.passing {
             let (gone, hung_up) = (cx.caller().gone(), cx.caller().hung_up());
@@ -395,13 +399,14 @@ impl Commands {
         }
     }
 
-    /// Stays until everything is gone that a command left behind; with the server that ends it.
+    /// Keeps the link until everything that a command left behind is gone. If the server ends first, the rest is ended,
+    /// too.
     fn look_after(&self, mut link: Link) {
         self.guards
             .hold(async move { while link.next().await.is_some() {} });
     }
 
-    /// Hears what a running job does. All who do share one connection to its guard.
+    /// Follows a running job. All followers share one connection to its guard.
     pub(crate) fn follow(&self, job: &Job) -> Following {
         let (following, work) = self.follows.follow(job);
         if let Some(work) = work {
@@ -416,14 +421,14 @@ impl RunningCommand {
         &self.order.dir
     }
 
-    /// Makes it a job: it goes on without us, and is listed.
+    /// Makes the command a job: it goes on without the server, and is listed.
     pub(crate) async fn keep(&mut self) -> ToolResult<()> {
         self.about.write(&self.order).map_err(no_record)?;
         let kept = self.link.ask(&Ask::Keep).await;
         kept.map_err(|err| ToolError::new("the command cannot be kept").source(err))
     }
 
-    /// It has ended: what it wrote can still be read.
+    /// Records a command that has ended, so that its output can still be read.
     pub(crate) fn keep_record(&mut self, end: &End) -> io::Result<()> {
         self.about.is_answered = true;
         self.about.write(&self.order)?;
@@ -431,8 +436,8 @@ impl RunningCommand {
         dir::write_whole(self.dir(), dir::KEPT, self.pid.to_string().as_bytes())
     }
 
-    /// It has ended and left something behind, which is listed from now on and can be stopped. Given back if it has all
-    /// gone meanwhile.
+    /// Lists a command that has ended and left processes behind, so that they can be stopped. Returns the command if all
+    /// of them are gone by now.
     pub(crate) async fn list_rest(mut self, commands: &Commands) -> Option<Self> {
         self.about.is_answered = true;
         let written = self.about.write(&self.order).is_ok();
@@ -447,13 +452,13 @@ impl RunningCommand {
 impl Drop for RecordDir {
     fn drop(&mut self) {
         if let Some(dir) = &self.0 {
-            // No command has ever put anything there.
+            // No command has put anything there yet.
             let _ = remove_tree(dir);
         }
     }
 }
 
-/// A folder for the scratch files of a confined command; none where there is no room for one.
+/// Makes a folder for the scratch files of a confined command. Returns `None` if the disk is full.
 fn scratch(dir: &Path) -> io::Result<Option<Folder>> {
     let scratch = dir.join(dir::SCRATCH);
     match dir::create_private(&scratch) {
@@ -462,15 +467,15 @@ fn scratch(dir: &Path) -> io::Result<Option<Folder>> {
     }
 }
 
-/// The words to run.
+/// Returns the words to run.
 fn words(host: &Host, wanted: &mut Wanted) -> ToolResult<Vec<String>> {
     words_for(host.shell_path(), wanted.command.take(), wanted.argv.take())
 }
 
-/// The words of a line for this shell, or those that were given.
+/// Returns the words that run a line in this shell, or the given words.
 ///
 /// # Errors
-/// It is not one of the two, or it is empty.
+/// Both or none of the two are given, or the given one is empty.
 pub(crate) fn words_for(
     shell: String,
     command: Option<String>,
@@ -496,14 +501,14 @@ pub(crate) fn words_for(
 }
 
 impl Host {
-    /// The shell that runs lines.
+    /// Returns the shell that runs lines.
     pub(crate) fn shell_path(&self) -> String {
         self.settings.shell.clone().unwrap_or_else(default_shell)
     }
 }
 
 fn default_shell() -> String {
-    // What people write are lines for bash, more often than they know.
+    // Most lines that people write are lines for bash.
     let bash = ["/bin/bash", "/usr/bin/bash"]
         .into_iter()
         .find(|path| Path::new(path).exists());
@@ -522,8 +527,8 @@ async fn working_dir(host: &Host, path: Option<&str>, cx: &Cx) -> ToolResult<Pat
     Ok(place.shown().to_owned())
 }
 
-/// The tool chain that commands of a session find. Where rules say which programs may run, it is the server's: a `PATH` of
-/// one's own turns any program into another.
+/// Returns the tool chain that commands of a session find. Where rules say which programs may run, commands find the
+/// server's: a `PATH` of the session could turn any program into another.
 fn tool_chain(host: &Host, cx: &Cx) -> Option<BTreeMap<String, String>> {
     let variables = cx.caller().variables();
     variables
@@ -534,7 +539,7 @@ fn tool_chain(host: &Host, cx: &Cx) -> Option<BTreeMap<String, String>> {
 async fn open_log(host: &Host, path: &str, cx: &Cx) -> ToolResult<(File, PathBuf)> {
     let here = host.here(cx, [path]).await?;
     let place = host.roots.find(&here, path)?;
-    // Without NONBLOCK the open would wait at a FIFO; for a file it means nothing.
+    // Without NONBLOCK the open would wait at a FIFO. For a file the flag means nothing.
     let flags =
         OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND | OFlags::NOCTTY | OFlags::NONBLOCK;
     let opened = place

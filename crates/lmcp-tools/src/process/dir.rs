@@ -1,4 +1,4 @@
-//! The folder of one command: what is in it, and how it is written.
+//! The folder of one command: the files in it, and how they are written.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -16,23 +16,23 @@ use lmcp_private::remove_default_acl;
 use rustix::fs::{FallocateFlags, MemfdFlags, Mode, OFlags, fallocate, memfd_create};
 use serde::Serialize;
 
-/// What a list of jobs shows, in a few hundred bytes; written by the server before the command starts.
+/// The record that a list of jobs shows, in a few hundred bytes. The server writes it before the command starts.
 pub(crate) const JOB: &str = "job.json";
-/// What the command is started again from; as long as the command is.
+/// The order from which the command can be started again; as long as the command is.
 pub(crate) const ORDER: &str = "order.json";
-/// How it ended, written by the guard of a job.
+/// How the command ended, written by the guard of a job.
 pub(crate) const END: &str = "end.json";
-/// There if it is listed as a job; holds the number of its first process.
+/// Exists if the command is listed as a job. Holds the number of its first process.
 pub(crate) const KEPT: &str = "kept";
-/// Where a confined command puts its scratch files; removed with the command.
+/// The folder for scratch files of a confined command; removed with the command.
 pub(crate) const SCRATCH: &str = "tmp";
-/// The size of a job's terminal, if it was changed.
+/// The size of a job's terminal, if a caller changed it.
 pub(crate) const SIZE: &str = "size.json";
-/// Where the guard of a job can be reached.
+/// The socket on which the guard of a job can be reached.
 pub(crate) const SOCKET: &str = "guard";
 
-/// Does something with a file or folder of ours. If that is not permitted, the modes on the way are put right first: a
-/// confined command cannot enter our folders, but it may change their modes, because they are its user's.
+/// Does something with a file or folder of the server. If that is not permitted, puts the modes on the way right and tries
+/// again: a confined command cannot enter these folders, but may change their modes, because they belong to its user.
 pub(crate) fn insist<T>(path: &Path, act: impl Fn() -> io::Result<T>) -> io::Result<T> {
     match act() {
         Err(err) if err.kind() == io::ErrorKind::PermissionDenied => {
@@ -43,15 +43,16 @@ pub(crate) fn insist<T>(path: &Path, act: impl Fn() -> io::Result<T>) -> io::Res
     }
 }
 
-/// Puts the modes of a folder of ours and of the way to it right, and takes it and what is made there away from others. As root we would not
-/// notice otherwise: a confined command of root has no more rights than an ordinary owner.
+/// Puts the modes of a folder of the server, and of the folders above it, right. Takes the folder, and new files in it, away
+/// from other users. Without this call a server of root would not notice wrong modes, while its confined commands have no
+/// more rights than an ordinary owner.
 pub(crate) fn put_right(path: &Path) -> io::Result<()> {
     lmcp_private::restore(path);
     let found = fs::symlink_metadata(path)?;
     if found.mode() & 0o077 != 0 {
         fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
     }
-    // It would decide what may be done with all that is made there.
+    // A default access list would decide who may use the files that are made in the folder.
     remove_default_acl(path)?;
     Ok(())
 }
@@ -63,7 +64,7 @@ pub(crate) fn write_whole(dir: &Path, name: &str, bytes: &[u8]) -> io::Result<()
     })
 }
 
-/// The same for a value, as JSON. What it is written as is never in memory as a whole.
+/// Does the same for a value, as JSON. The JSON text is never in memory as a whole.
 pub(crate) fn write_json(dir: &Path, name: &str, value: &impl Serialize) -> io::Result<()> {
     insist(dir, || {
         try_write_whole(dir, name, |draft| {
@@ -80,7 +81,7 @@ fn try_write_whole(
     write: impl FnOnce(File) -> io::Result<()>,
 ) -> io::Result<()> {
     let draft = dir.join(format!("{name}.new"));
-    // Made anew, so that nothing somebody put there is written through.
+    // The draft is created anew, so that nothing is written through a link that somebody put there.
     let _ = fs::remove_file(&draft);
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).mode(0o600);
@@ -88,8 +89,8 @@ fn try_write_whole(
     fs::rename(draft, dir.join(name))
 }
 
-/// Sets so many bytes aside for a file that is written whole later: writing it gives them free first, so that a disk that is
-/// full by then has room for it.
+/// Reserves so many bytes on the disk for a file that is written whole later. That write frees them first, so the file has
+/// room even if the disk is full by then.
 pub(crate) fn reserve(dir: &Path, name: &str, bytes: u64) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).mode(0o600);
@@ -97,10 +98,10 @@ pub(crate) fn reserve(dir: &Path, name: &str, bytes: u64) -> io::Result<()> {
     Ok(fallocate(draft, FallocateFlags::empty(), 0, bytes)?)
 }
 
-/// Reads a small file, and nothing of one that is larger than this: whoever put it there, it costs no memory.
+/// Reads a small file. Fails for a file larger than `most`, so that a large file put there by somebody else costs no memory.
 pub(crate) fn read_small(path: &Path, most: usize) -> io::Result<Vec<u8>> {
     let mut options = OpenOptions::new();
-    // Neither a link is followed nor a FIFO waited for.
+    // Does not follow a link, nor wait at a FIFO.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let flags = i32::try_from(flags.bits()).map_err(io::Error::other)?;
     options.read(true).custom_flags(flags);
@@ -113,13 +114,13 @@ pub(crate) fn read_small(path: &Path, most: usize) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// A file without a name that holds this, open for reading. It is gone with its last reader.
+/// Makes a file without a name that holds `content`, open for reading. The file is gone once its last reader closes it.
 pub(crate) fn nameless(dir: &Path, content: &[u8]) -> io::Result<File> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
     let on_disk = rustix::fs::open(dir, flags, Mode::from_raw_mode(0o600))
         .map_err(io::Error::from)
         .and_then(|file| holding(file.into(), content));
-    // Not every file system has such files, and it may be full.
+    // Not every file system has files without a name, and the disk may be full.
     let file = on_disk.or_else(|_| {
         let file = memfd_create("input", MemfdFlags::CLOEXEC)?;
         holding(file.into(), content)
@@ -132,13 +133,13 @@ fn holding(mut file: File, content: &[u8]) -> io::Result<File> {
     Ok(file)
 }
 
-/// Is there no room for a file? Then a command is run all the same, and not recorded.
+/// Returns whether there is no room for a file. In that case a command runs all the same, and is not recorded.
 pub(crate) fn is_full(err: &io::Error) -> bool {
     use io::ErrorKind::{QuotaExceeded, ReadOnlyFilesystem, StorageFull};
     matches!(err.kind(), StorageFull | QuotaExceeded | ReadOnlyFilesystem)
 }
 
-/// Makes a folder that only we can enter.
+/// Makes a folder that only the server's user can enter.
 pub(crate) fn create_private(path: &Path) -> io::Result<()> {
     let create = || {
         fs::DirBuilder::new()
@@ -149,7 +150,7 @@ pub(crate) fn create_private(path: &Path) -> io::Result<()> {
     insist(path.parent().unwrap_or(path), create)
 }
 
-/// Uses a socket's path however long the way to its folder is: such paths must be short.
+/// Uses the path of a socket in a folder, however long the folder's path is: the system allows only short socket paths.
 pub(crate) fn in_dir<T>(
     dir: &Path,
     name: &str,
@@ -159,7 +160,7 @@ pub(crate) fn in_dir<T>(
     insist(dir, || act(short_path(&opened, name)))
 }
 
-/// A name in an open folder, by a short path that is good while that is open.
+/// Returns a short path to a name in an open folder. The path is valid while the folder is open.
 pub(crate) fn short_path(dir: &File, name: &str) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", dir.as_raw_fd())).join(name)
 }

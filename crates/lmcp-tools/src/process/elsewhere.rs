@@ -1,7 +1,7 @@
-//! Commands on another host: what a caller asks for, checked as it is here, and answers made of what happened there.
+//! Commands on another host: arguments are checked as for this host, and answers are built from what happened there.
 //!
-//! Whoever reaches the host brings facts (a [`Job`], a copy of its output); what is said of them is said by the code that
-//! says it of commands of this host. Nothing here runs anything.
+//! The code that reaches the host brings facts (a [`Job`], a copy of its output). The words about them come from the same
+//! code as those about commands of this host. Nothing in this file runs a command.
 
 use std::{
     collections::BTreeMap,
@@ -30,11 +30,11 @@ use super::{
 };
 use crate::{answer::Answer, blocking::blocking, room::Room};
 
-/// What a caller wants to run on another host.
+/// The command that a caller wants to run on another host.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Command {
-    /// A line for a shell; or else `words`.
+    /// A line for a shell. If there is none, `words` are run.
     pub line: Option<String>,
     /// A program and its arguments.
     pub words: Vec<String>,
@@ -42,27 +42,27 @@ pub struct Command {
     pub cwd: Option<String>,
     /// Variables to add.
     pub env: BTreeMap<String, String>,
-    /// Its whole standard input.
+    /// The whole standard input.
     pub stdin: Option<String>,
-    /// When it is killed.
+    /// The time after which the command is killed.
     pub timeout: Option<Duration>,
-    /// When it becomes a job, if it is none.
+    /// The time after which the command becomes a job, if it is none.
     pub yield_after: Option<Duration>,
-    /// Must it run on a terminal?
+    /// Whether the command needs a terminal.
     pub tty: bool,
-    /// A file to append its output to.
+    /// A file to which the output is appended.
     pub log: Option<String>,
-    /// Does it end with the session of its caller?
+    /// Whether the command ends with the session of its caller.
     pub end_with_session: bool,
 }
 
 impl Command {
-    /// What the arguments of `shell` ask for; a caller may ask for no longer `timeout` than this.
+    /// Reads the arguments of `shell`. `longest` is the longest `timeout` that a caller may ask for.
     ///
     /// # Errors
-    /// They do not fit together.
+    /// The arguments do not fit together.
     pub fn of_shell(args: shell::Args, longest: Duration) -> ToolResult<Self> {
-        // Whoever passes commands on to another host offers what follows them.
+        // Every program that passes commands on to another host offers the tools that follow a job.
         let times = args.times(longest, shell::Afterwards::Followed)?;
         let command = Self::new(args.command, args.argv, args.env)?;
         Ok(Self {
@@ -75,10 +75,10 @@ impl Command {
         })
     }
 
-    /// What the arguments of `shell_bg` ask for.
+    /// Reads the arguments of `shell_bg`.
     ///
     /// # Errors
-    /// They do not fit together.
+    /// The arguments do not fit together.
     pub fn of_background(args: background::Args) -> ToolResult<Self> {
         let timeout = args.timeout.filter(|time| *time != 0.0);
         let timeout = timeout.map(|time| seconds("timeout", time)).transpose()?;
@@ -113,7 +113,7 @@ impl Command {
         })
     }
 
-    /// The command as its caller wrote it, or the beginning of that: what lists show.
+    /// Returns the command as its caller wrote it, shortened for lists.
     pub fn shown(&self) -> String {
         match &self.line {
             Some(line) => store::clip(line),
@@ -126,25 +126,25 @@ impl Command {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Job {
-    /// Its name, as [`new_id`] makes them.
+    /// The name, in the form that [`new_id`] makes.
     pub id: String,
-    /// What it runs, as [`Command::shown`] says it.
+    /// The command, as [`Command::shown`] returns it.
     pub command: String,
     /// The conversation in which it was started.
     pub session: Option<String>,
-    /// Was it no job while it ran, and is kept for its output?
+    /// Whether the command was no job while it ran, and is kept only for its output.
     pub is_answered: bool,
     /// Seconds since 1970.
     pub started: u64,
-    /// Its first process.
+    /// The number of its first process.
     pub pid: Option<i32>,
-    /// The file that gets its output, too.
+    /// The file that gets the output as well.
     pub log: Option<PathBuf>,
-    /// What it has written so far.
+    /// The number of bytes written so far.
     pub output_bytes: u64,
-    /// Is something there that watches over it?
+    /// Whether a process on that host watches over the job.
     pub is_guarded: bool,
-    /// How it ended, once that is known.
+    /// How the job ended, once that is known.
     pub end: Option<End>,
 }
 
@@ -152,31 +152,31 @@ pub struct Job {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct End {
-    /// Unless a signal ended it.
+    /// The exit code, unless a signal ended the command.
     pub exit_code: Option<i32>,
-    /// The number of that signal.
+    /// The number of the signal that ended the command.
     pub signal: Option<i32>,
-    /// Its time was over.
+    /// The command had run for as long as it may.
     pub timed_out: bool,
-    /// Somebody asked for it.
+    /// A caller stopped the command.
     pub stopped: bool,
     /// How long it ran.
     pub duration_ms: u64,
-    /// Processes of it that still run.
+    /// The processes of the command that still run.
     pub left_running: Vec<i32>,
     /// Seconds since 1970.
     pub ended_at: u64,
-    /// All it wrote.
+    /// The number of bytes that the command wrote.
     pub bytes: u64,
 }
 
 impl Job {
-    /// Does it run, itself?
+    /// Returns whether the command itself runs.
     pub fn is_running(&self) -> bool {
         self.end.is_none() && self.is_guarded
     }
 
-    /// Does something of it run?
+    /// Returns whether any process of the job runs.
     pub fn runs(&self) -> bool {
         let left = self.end.as_ref().map_or(0, |end| end.left_running.len());
         self.is_running() || left > 0
@@ -225,36 +225,36 @@ impl End {
     }
 }
 
-/// A name for a new job, in the form that all have.
+/// Makes a name for a new job, in the form that all names have.
 pub fn new_id() -> String {
     store::random_name()
 }
 
-/// Is this the name of a job?
+/// Checks that `id` has the form of a job's name.
 ///
 /// # Errors
-/// It is not, so there is no such job.
+/// `id` has not, so there is no such job.
 pub fn expect_id(id: &str) -> ToolResult<()> {
     let is_id = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
     if is_id { Ok(()) } else { Err(no_job(id)) }
 }
 
-/// There is no job of that name.
+/// Returns the error that there is no job of that name.
 pub fn no_job(id: &str) -> ToolError {
     store::no_job(id)
 }
 
-/// What is at hand of something long: pieces, and where each begins.
+/// The parts of a long output that are at hand, each with its position.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Pieces<'a> {
-    /// All of it.
+    /// The length of the whole output.
     pub length: u64,
-    /// In order.
+    /// The position and the bytes of each part, in order.
     pub pieces: Vec<(u64, &'a [u8])>,
 }
 
-/// Where in an output one of its streams goes on, until the next such place.
+/// A position in an output from which on, up to the next mark, the bytes are of one stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "there are two")]
 pub enum Mark {
@@ -264,17 +264,17 @@ pub enum Mark {
     Stderr(u64),
 }
 
-/// Makes a record in a folder: of an output what is at hand of it, and which parts are of which stream.
+/// Writes a record into a folder: the parts of an output that are at hand, and which bytes are of which stream.
 ///
 /// # Errors
-/// It cannot be written.
+/// The record cannot be written.
 pub fn copy_output(folder: &Path, marks: &[Mark], output: &Pieces<'_>) -> io::Result<()> {
     use std::os::unix::fs::FileExt as _;
     let file = File::create(folder.join(OUTPUT))?;
     for (at, piece) in &output.pieces {
         file.write_all_at(piece, *at)?;
     }
-    // What is not at hand is a hole, which takes no room.
+    // The parts that are not at hand become holes, which take no room on the disk.
     file.set_len(output.length)?;
     let marks = marks.iter().map(|mark| match mark {
         Mark::Stdout(at) => at << 1,
@@ -284,16 +284,16 @@ pub fn copy_output(folder: &Path, marks: &[Mark], output: &Pieces<'_>) -> io::Re
     fs::write(folder.join(MARKS), marks)
 }
 
-/// How many bytes at the beginning, and at the end, of each stream of a command [`ended`] looks at, at most. Of less than
-/// the third number it looks at all.
+/// How many bytes [`ended`] reads at most at the beginning, and at the end, of each stream of a command. Of an output that
+/// is shorter than the third number it may read everything.
 pub const LOOKED_AT: [u64; 3] = [
     2 * show::EXCERPT_BYTES as u64,
     2 * show::EXCERPT_BYTES as u64,
     show::MOST_CLEANED as u64,
 ];
 
-/// The answer of `shell` for a command that has ended, from a copy of its output; and whether the job must be kept, because
-/// not all of its output is in the answer or something of it still runs.
+/// Builds the answer of `shell` for a command that has ended, from a copy of its output. The second value says whether the
+/// job must be kept, because the answer does not hold all of its output or a process of it still runs.
 ///
 /// # Errors
 /// The copy cannot be read.
@@ -301,7 +301,7 @@ pub fn ended(id: &str, record: &Path, end: End, cx: &Cx) -> ToolResult<(Answer<s
     shell::ended_elsewhere(id, record, &end.into_local(), &Room::of(cx))
 }
 
-/// The answer of `shell` for a command that has become a job.
+/// Builds the answer of `shell` for a command that has become a job.
 ///
 /// # Errors
 /// The copy cannot be read.
@@ -314,12 +314,12 @@ pub fn handed_over(
     shell::handed_over_elsewhere(id, record, after, &Room::of(cx))
 }
 
-/// The answer of `shell_bg`.
+/// Builds the answer of `shell_bg`.
 pub fn started(id: &str, pid: i32, log: Option<PathBuf>) -> Answer<background::Started> {
     background::started(id, pid, log)
 }
 
-/// The answer of `jobs`, for jobs of this caller.
+/// Builds the answer of `jobs`, for jobs of this caller.
 pub fn listed(args: &jobs::Args, mut jobs: Vec<Job>, cx: &Cx) -> Answer<jobs::Jobs> {
     jobs.sort_by_key(|job| {
         (
@@ -332,23 +332,23 @@ pub fn listed(args: &jobs::Args, mut jobs: Vec<Job>, cx: &Cx) -> Answer<jobs::Jo
     args.answer(jobs, cx.session_name().as_deref())
 }
 
-/// What the arguments of `job_stop` ask for.
+/// The arguments of `job_stop`.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Stop {
     /// The job.
     pub id: String,
-    /// The signal to send. 15 ends the job, by force if it takes longer than `grace`; 9 does so at once.
+    /// The signal to send. 15 ends the job, by force if the job takes longer than `grace`; 9 ends it at once.
     pub signal: i32,
-    /// How long it has to end.
+    /// How long the job has to end.
     pub grace: Duration,
-    /// Is it to be started again?
+    /// Whether the job is started again.
     pub restart: bool,
 }
 
 impl Stop {
     /// # Errors
-    /// The signal is none, or the time.
+    /// The arguments name no valid signal, or no valid time.
     pub fn of(args: &stop::Args, grace: Duration) -> ToolResult<Self> {
         Ok(Self {
             signal: args.signal()?,
@@ -359,35 +359,35 @@ impl Stop {
     }
 }
 
-/// The answer of `job_stop`.
+/// Builds the answer of `job_stop`.
 pub fn stopped(job: Job, was_over: bool, restarted_as: Option<String>) -> Answer<stop::Stopped> {
     stop::told(job.into_local(), was_over, restarted_as)
 }
 
-/// What is typed into a job.
+/// A part of the input that is typed into a job.
 #[derive(Clone, Debug)]
 #[expect(
     clippy::exhaustive_enums,
     reason = "whoever types must know how to do all of it"
 )]
 pub enum Typed {
-    /// Text, as it is.
+    /// Text, typed as it is.
     Bytes(String),
     /// The number of a signal.
     Signal(i32),
-    /// The end of its input.
+    /// The end of the job's input.
     Eof,
 }
 
-/// What the arguments of `job_input` ask for.
+/// The arguments of `job_input`.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Typing {
     /// The job.
     pub id: String,
-    /// What is typed, in order.
+    /// The parts that are typed, in order.
     pub parts: Vec<Typed>,
-    /// Is the terminal to get another size?
+    /// Whether the terminal gets another size.
     pub resize: bool,
     wait_for: Option<String>,
     wait: Option<f64>,
@@ -395,7 +395,7 @@ pub struct Typing {
 
 impl Typing {
     /// # Errors
-    /// A key is none.
+    /// A key is not known, or the time is not valid.
     pub fn of(args: input::Args) -> ToolResult<Self> {
         wait::time(args.wait)?;
         let parts = args
@@ -416,15 +416,15 @@ impl Typing {
         })
     }
 
-    /// The job has ended, and nothing can be typed.
+    /// Returns the error that the job has ended, so nothing can be typed.
     pub fn is_over(&self) -> ToolError {
         input::is_over(&self.id)
     }
 
-    /// What is to be read afterwards, of a job that had written so much: if the caller waits for a pattern.
+    /// Plans what is read afterwards if the caller waits for a pattern. `offset` is how much the job had written before.
     ///
     /// # Errors
-    /// The pattern is none.
+    /// The pattern is not valid.
     pub async fn reaction(&self, offset: u64, cx: &Cx) -> ToolResult<Option<Reading>> {
         let Some(pattern) = Pattern::read(self.wait_for.clone(), cx).await? else {
             return Ok(None);
@@ -443,7 +443,7 @@ impl Typing {
         }))
     }
 
-    /// The answer of `job_input`, when so many bytes were sent to a job that had written so much.
+    /// Builds the answer of `job_input`. `sent` holds how many bytes were sent, and how much the job had written before.
     pub fn answer(
         self,
         sent: (usize, u64),
@@ -453,17 +453,17 @@ impl Typing {
     }
 }
 
-/// Up to where callers have read the outputs of jobs of one host.
+/// The positions up to which callers have read the outputs of the jobs of one host.
 #[derive(Debug, Default)]
 pub struct Outputs(reads::Reads);
 
-/// A part of a job's output that somebody wants to read, perhaps after a wait.
+/// A part of a job's output that a caller wants to read, perhaps after a wait.
 #[derive(Debug)]
 pub struct Reading {
     page: Page,
     search: Option<Pattern>,
     watch: Option<Watch>,
-    /// What its reader has seen, if there is a watch.
+    /// The position up to which the reader has seen the output, if there is a watch.
     watched_from: Option<u64>,
     matched: Option<String>,
     wait: Option<Duration>,
@@ -472,10 +472,10 @@ pub struct Reading {
 }
 
 impl Outputs {
-    /// What the arguments of `job_output` ask for.
+    /// Plans a reading from the arguments of `job_output`.
     ///
     /// # Errors
-    /// A pattern is none, or the time; or a screen is asked for.
+    /// A pattern or the time is not valid, or a screen is asked for.
     pub async fn plan(&self, args: output::Args, cx: &Cx) -> ToolResult<Reading> {
         let wait = wait::time(args.wait)?;
         let wish = args.wish();
@@ -503,7 +503,7 @@ impl Outputs {
         })
     }
 
-    /// The answer of `job_output`, from a copy of what [`Reading::range`] wants.
+    /// Builds the answer of `job_output`, from a copy of the bytes that [`Reading::range`] names.
     ///
     /// # Errors
     /// The copy cannot be read.
@@ -518,7 +518,7 @@ impl Outputs {
         Ok(Answer::new(output, text))
     }
 
-    /// The same for [`Typing::answer`].
+    /// Reads the same for [`Typing::answer`].
     ///
     /// # Errors
     /// The copy cannot be read.
@@ -531,7 +531,7 @@ impl Outputs {
     ) -> ToolResult<(Output, String)> {
         let (page, search) = (reading.page, reading.search.take());
         let (record, own, extent) = (record.to_owned(), cx.clone(), protocol::Extent::default());
-        // A pattern can take a minute for what is brought.
+        // A search for a pattern in the copy can take a minute.
         let step = move || page.read(&record, search.as_deref(), extent, &own);
         let read = blocking(cx, step).await?;
         if read.lines.is_none() {
@@ -552,22 +552,22 @@ impl Outputs {
 }
 
 impl Reading {
-    /// How long to wait for the end of the job, or for a match, if at all.
+    /// Returns how long to wait for the end of the job, or for a match; `None` if the caller does not wait.
     pub fn wait(&self) -> Option<Duration> {
         self.wait
     }
 
-    /// From where on new output is looked at while the job runs, if a pattern is waited for.
+    /// Returns the position from which on new output is searched while the job runs, if the caller waits for a pattern.
     pub fn watched_from(&self) -> Option<u64> {
         self.watch.as_ref().map(Watch::offset)
     }
 
-    /// Does one stream alone count?
+    /// Returns whether the caller asked for one stream alone.
     pub fn is_of_one_stream(&self) -> bool {
         self.page.is_of_one_stream()
     }
 
-    /// Looks at what is new in a copy of the output. Says whether it has what was waited for.
+    /// Searches the new bytes in a copy of the output. Returns whether the pattern was found.
     ///
     /// # Errors
     /// The copy cannot be read.
@@ -588,7 +588,7 @@ impl Reading {
         Ok(self.matched.is_some())
     }
 
-    /// Which bytes of an output of this length must be at hand for the answer.
+    /// Returns which bytes of an output of this length the answer needs.
     pub fn range(&self, total: u64) -> Range<u64> {
         let most = self.page.limit.min(self.room.bytes) as u64;
         match self.page.from {

@@ -1,9 +1,9 @@
-//! The last step before a command that has a terminal, a fence or a long line: this program again, which takes its place and then
-//! becomes the command.
+//! The last step before a command that has a terminal, a fence or a long line: this program runs again, enters the command's
+//! place, and then becomes the command.
 //!
-//! What it is told comes in an open file, for others can read command lines; and nothing of the command's environment is
-//! there before the fence is, for a loader runs what its variables name. If the command cannot be run, that is written into
-//! the same file, where the guard looks for it.
+//! The program reads the step from an open file, because others can read command lines. The command's environment is not set
+//! before the fence is, because a loader runs the files that its variables name. If the command cannot be run, the reason is
+//! written into the same file, where the guard looks for it.
 
 use std::{
     collections::BTreeMap,
@@ -25,7 +25,7 @@ use super::{
     protocol::{Fence, Order},
 };
 
-/// How this program is called for it.
+/// The first argument with which this program is called for this step.
 pub(super) const NAME: &str = "__enter";
 
 /// Stands before the reason, in the file that held the step.
@@ -34,14 +34,15 @@ const NOT_RUN: &str = "not run: ";
 #[derive(Serialize, Deserialize)]
 struct Step {
     argv: Vec<String>,
-    /// The last word is a line that is too long for a command line.
+    /// Whether the last word is a line that is too long for a command line.
     is_long_line: bool,
     env: BTreeMap<String, String>,
     terminal: bool,
     fence: Option<Fence>,
 }
 
-/// This program, called to become the command; and what it is told, which must stay open until it runs.
+/// Returns a call of this program that becomes the command, and the file with the step, which must stay open until the call
+/// runs.
 pub(super) fn command(order: &Order) -> io::Result<(Command, File)> {
     let step = Step {
         argv: order.argv.clone(),
@@ -50,7 +51,7 @@ pub(super) fn command(order: &Order) -> io::Result<(Command, File)> {
         terminal: order.tty.is_some(),
         fence: order.fence.clone(),
     };
-    // Without the flag that would close it: this one is to be inherited.
+    // The close-on-exec flag is left out: the program inherits this file.
     let mut told = File::from(memfd_create("step", MemfdFlags::empty())?);
     told.write_all(&serde_json::to_vec(&step)?)?;
     told.rewind()?;
@@ -65,7 +66,8 @@ pub(super) fn command(order: &Order) -> io::Result<(Command, File)> {
     Ok((command, told))
 }
 
-/// Takes the place and becomes the command; returns only if that fails, with what shells say then.
+/// Enters the command's place and becomes the command. Returns only if that fails, with the exit code that shells use for
+/// the failure.
 pub(super) fn run(descriptor: Option<&str>) -> ExitCode {
     let opened = descriptor
         .ok_or_else(|| io::ErrorKind::InvalidInput.into())
@@ -77,7 +79,8 @@ pub(super) fn run(descriptor: Option<&str>) -> ExitCode {
         Ok(step) => step,
         Err(err) => return failed(told, &format!("cannot tell what to run: {err}"), 125),
     };
-    // A limit on the size of files is told as a reason, and is no reason to be killed. The command does not inherit this.
+    // With the signal blocked, a limit on the size of files gives an error that can be reported, instead of killing this
+    // process. The signal is unblocked before the command runs.
     let too_large = SigSet::from(Kind::SIGXFSZ);
     let _ = too_large.thread_block();
     if let Err(err) = prepare(&step) {
@@ -105,7 +108,7 @@ pub(super) fn run(descriptor: Option<&str>) -> ExitCode {
     failed(told, &format!("cannot run `{program}`: {err}"), code)
 }
 
-/// Why the command was never run, if it was not. To be asked once it has ended.
+/// Returns why the command was never run, if it was not. Call this once the command has ended.
 pub(super) fn why_not_run(mut told: &File) -> Option<String> {
     let mut words = String::new();
     told.rewind().ok()?;
@@ -124,16 +127,16 @@ fn open(descriptor: &str) -> io::Result<File> {
 fn read(told: &mut File) -> io::Result<Step> {
     let mut bytes = Vec::new();
     told.read_to_end(&mut bytes)?;
-    // The guard keeps it open, and need not keep what is in it.
+    // The guard keeps the file open; its content is not needed any more.
     told.set_len(0)?;
     told.rewind()?;
-    // The command itself is to find nothing of it.
+    // The command must not inherit any of these files.
     close_fds::set_fds_cloexec(3, &[]);
     Ok(serde_json::from_slice(&bytes)?)
 }
 
 impl Step {
-    /// Puts a line that is too long into a file that the shell reads, and that must stay open until it does.
+    /// Puts a line that is too long into a file that the shell reads. The file must stay open until the shell has read it.
     fn shorten(&mut self) -> io::Result<Option<File>> {
         if !self.is_long_line {
             return Ok(None);
@@ -154,16 +157,16 @@ fn prepare(step: &Step) -> io::Result<()> {
         ioctl_tiocsctty(io::stdin())?;
     }
     if let Some(fence) = &step.fence {
-        // Neither can be had where a fence around us forbids it, or on a kernel without it.
+        // Both fail where a fence around this process forbids them, or on a kernel without them.
         let _ = lmcp_private::mark::set();
         let _ = die_first();
         fence::enter(fence)?;
     }
-    // A command does not go on without its guard, even if nobody else is left to see to that.
+    // The command must not go on without its guard, even if no other process is left to end it.
     Ok(set_parent_process_death_signal(Some(Signal::KILL))?)
 }
 
-/// Lets the kernel end a confined command before its guard and its server, when it is out of memory: a command can fill memory
+/// Makes the kernel end a confined command before its guard and its server when memory runs out: a command can fill memory
 /// that counts for no process.
 fn die_first() -> io::Result<()> {
     let path = "/proc/self/oom_score_adj";
@@ -174,7 +177,8 @@ fn die_first() -> io::Result<()> {
     fs::write(path, (own + 300).min(1000).to_string())
 }
 
-/// Told twice: to who waits for the command, and on the command's own standard error, for who reads its output later.
+/// Writes the reason twice: into the file for the guard, and on the command's own standard error for later readers of its
+/// output.
 fn failed(mut told: File, words: &str, code: u8) -> ExitCode {
     let _ = io::stderr().write_all(format!("{words}\n").as_bytes());
     let _ = told.write_all(format!("{NOT_RUN}{words}").as_bytes());

@@ -1,11 +1,11 @@
-//! What a command finds in its environment: that of the server, without its secrets, with the tool chain of the session, and
-//! with everything switched off that waits for a person.
+//! The environment of a command: that of the server, without its secrets, with the tool chain of the session, and with
+//! everything switched off that waits for a person.
 
 use std::collections::BTreeMap;
 
 use lmcp_core::workplace::is_of_session;
 
-/// Switched off where there is no terminal.
+/// Set where there is no terminal: switches colours and questions off.
 const QUIET: &[(&str, &str)] = &[
     ("TERM", "dumb"),
     ("NO_COLOR", "1"),
@@ -13,7 +13,7 @@ const QUIET: &[(&str, &str)] = &[
     ("GIT_TERMINAL_PROMPT", "0"),
 ];
 
-/// Nobody turns pages, terminal or not.
+/// Set with or without a terminal, because nobody turns pages.
 const ALWAYS: &[(&str, &str)] = &[
     ("PAGER", "cat"),
     ("GIT_PAGER", "cat"),
@@ -22,16 +22,16 @@ const ALWAYS: &[(&str, &str)] = &[
     ("SYSTEMD_PAGER", "cat"),
 ];
 
-/// What a command without a terminal finds in its environment on any host, before its caller adds something.
+/// Returns the variables that every command without a terminal gets on any host, before its caller adds some.
 pub fn quiet() -> impl Iterator<Item = (&'static str, &'static str)> {
     ALWAYS.iter().chain(QUIET).copied()
 }
 
-/// Where the server is, and not the command.
+/// The variables that name the server's folder, which is not the command's.
 const FOLDERS: &[&str] = &["PWD", "OLDPWD"];
 
-/// The environment of a command of a session, with what its caller adds. A session whose tool chain is not known has that
-/// of the server.
+/// Returns the environment of a command of a session, with the variables that its caller adds. A session whose tool chain is
+/// not known has that of the server.
 pub(crate) fn of(
     session: Option<&BTreeMap<String, String>>,
     added: &BTreeMap<String, String>,
@@ -41,7 +41,8 @@ pub(crate) fn of(
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     let mut all: BTreeMap<_, _> = inherited.filter(|(name, _)| !is_ours(name)).collect();
     if let Some(session) = session {
-        // A virtual environment that the server was started in is none of this session's. Without PATH nothing runs.
+        // The server may have been started in a virtual environment, which is not this session's. PATH stays: without it
+        // nothing runs.
         all.retain(|name, _| !is_of_session(name) || name == "PATH");
         let own = session.iter();
         all.extend(own.map(|(name, value)| (name.clone(), value.clone())));
@@ -68,7 +69,8 @@ pub(crate) fn of(
     all
 }
 
-/// The server's own settings, its token among them, are none of a command's business; nor is where the server is.
+/// Returns whether commands must not see the variable: the server's own settings, its token among them, and the server's
+/// folder.
 fn is_ours(name: &str) -> bool {
-    name.starts_with("LMCP_") || FOLDERS.contains(&name)
+    lmcp_private::is_own_variable(name) || FOLDERS.contains(&name)
 }

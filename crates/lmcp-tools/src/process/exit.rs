@@ -1,4 +1,4 @@
-//! How an exit is told: signals by name, and which codes are failures.
+//! How the end of a command is reported: signals by name, and which exit codes are failures.
 
 /// Names of signals, by number, as Linux has them.
 const SIGNALS: &[(&str, i32)] = &[
@@ -41,13 +41,13 @@ const ANSWERS: &[&str] = &[
     "[", "[[", "which", "expr",
 ];
 
-/// `SIGTERM` for 15.
+/// Returns the name of a signal: `SIGTERM` for 15.
 pub(crate) fn signal_name(number: i32) -> String {
     let named = SIGNALS.iter().find(|(_, known)| *known == number);
     named.map_or_else(|| format!("SIG{number}"), |(name, _)| format!("SIG{name}"))
 }
 
-/// 15 for `TERM`, `SIGTERM`, `term` or `15`.
+/// Returns the number of a signal: 15 for `TERM`, `SIGTERM`, `term` or `15`.
 pub(crate) fn signal_number(name: &str) -> Option<i32> {
     let upper = name.trim().to_ascii_uppercase();
     let bare = upper.strip_prefix("SIG").unwrap_or(&upper);
@@ -64,7 +64,7 @@ pub(crate) fn signal_number(name: &str) -> Option<i32> {
     })
 }
 
-/// Is this exit a failure of the command?
+/// Returns whether this exit is a failure of the command.
 pub(crate) fn is_failure(command: &str, exit_code: Option<i32>) -> bool {
     match exit_code {
         Some(0) => false,
@@ -73,10 +73,10 @@ pub(crate) fn is_failure(command: &str, exit_code: Option<i32>) -> bool {
     }
 }
 
-/// Does the last command of a line answer with its exit code?
+/// Returns whether the last command of a line answers with its exit code.
 fn answers(line: &str) -> bool {
     let mut words = last_command(line).split_whitespace().skip_while(|word| {
-        // What may stand before a command: assignments, negation, brackets.
+        // Assignments, negation and brackets may stand before a command.
         *word == "!" || *word == "(" || *word == "{" || word.contains('=') && !word.starts_with('[')
     });
     let program = words.next().unwrap_or_default().trim_start_matches('(');
@@ -85,7 +85,7 @@ fn answers(line: &str) -> bool {
     git_diff || ANSWERS.contains(&name)
 }
 
-/// What stands behind the last sign between commands that is not in quotes.
+/// Returns the part of a line after the last separator of commands that is not in quotes.
 fn last_command(line: &str) -> &str {
     let (mut quote, mut start, mut previous) = (None, 0, 0);
     let mut letters = line.char_indices();
@@ -100,7 +100,7 @@ fn last_command(line: &str) -> &str {
     }
     let last = line.get(start..).unwrap_or_default();
     if last.trim().is_empty() {
-        // `grep x;` and the like.
+        // The line ends with a separator: `grep x;`.
         line.get(previous..start.saturating_sub(1))
             .unwrap_or_default()
     } else {

@@ -1,15 +1,16 @@
-//! Where a command may go when there are roots: Landlock, the kernel's own confinement, which holds for everything the
+//! The limits of a command when there are roots: Landlock, the kernel's own confinement, which holds for everything the
 //! command starts.
 //!
-//! It may do anything but make devices below the roots and in a scratch folder of its own, read and run what the system has
-//! installed, and open nothing else. It has no capabilities: root inside is an ordinary owner of root's files.
+//! Below the roots and in a scratch folder of its own, the command may do anything but make devices. It may read and run
+//! what the system has installed, and open nothing else. It has no capabilities: root inside is an ordinary owner of root's
+//! files.
 //!
 //! Landlock does not look at limits of other processes, user namespaces, keyrings, shared memory of System V and attributes
-//! of files: a seccomp filter (`filter.rs`) refuses those, on the architectures that it knows.
+//! of files. A seccomp filter (`filter.rs`) refuses those, on the architectures that the filter knows.
 //!
-//! Both leave alone: connections, those to unix sockets with a path only before Linux 7.1; and the times, modes and
-//! owners of files that the user may change anyway. A filter cannot see which socket a program connects to, and forbidding
-//! unix sockets altogether breaks Python's forkserver, Node's pipes and many build daemons.
+//! Neither of the two stops connections (those to unix sockets with a path only before Linux 7.1), nor changes to the
+//! times, modes and owners of files that the user may change anyway. A filter cannot see which socket a program connects
+//! to, and forbidding unix sockets altogether breaks Python's forkserver, Node's pipes and many build daemons.
 
 use std::{io, path::Path};
 
@@ -27,13 +28,13 @@ use rustix::thread::{
 
 use super::protocol::{Fence, Folder};
 
-/// The oldest kernel interface that leaves no way to change a file outside: before it files could be cut short.
+/// The oldest kernel interface that leaves no way to change a file outside. Before it, files could be cut short.
 const LEAST: ABI = ABI::V3;
-/// What is used where the kernel has it: devices, signals to strangers and sockets, too.
+/// The kernel interface that is used where the kernel has it: it also covers devices, signals to strangers and sockets.
 const WANTED: ABI = ABI::V9;
 
-/// What every program needs to read: itself, its libraries, a little of the configuration. Not all of `/etc`, where
-/// secrets are.
+/// The files that every program needs to read: itself, its libraries, a little of the configuration. Not all of `/etc`,
+/// which holds secrets.
 const SYSTEM: &[&str] = &[
     "/bin",
     "/sbin",
@@ -90,7 +91,7 @@ const SYSTEM: &[&str] = &[
     "/etc/timezone",
 ];
 
-/// Devices that hold nothing of anybody.
+/// Devices that hold no data of anybody.
 const DEVICES: &[&str] = &[
     "/dev/null",
     "/dev/zero",
@@ -100,28 +101,28 @@ const DEVICES: &[&str] = &[
     "/dev/tty",
 ];
 
-/// May commands behind this fence read what is at this path, which has no links in it?
+/// Returns whether commands behind this fence may read `real`, a path without links.
 pub(super) fn lets_read(fence: &Fence, real: &Path) -> bool {
     let mut named = fence.write.iter().chain(&fence.read);
     named.any(|folder| real.starts_with(&folder.path)) || lets_all_read(real).is_some()
 }
 
-/// The folder of the system in which commands behind every fence can read what is at this path, which has no links in it.
+/// Returns the folder of the system that contains `real`, a path without links. Commands behind every fence can read there.
 pub(crate) fn lets_all_read(real: &Path) -> Option<&'static Path> {
     system().find(|it| it.canonicalize().is_ok_and(|it| real.starts_with(it)))
 }
 
-/// What commands behind every fence can read.
+/// Returns the paths that commands behind every fence can read.
 pub(super) fn system() -> impl Iterator<Item = &'static Path> {
     SYSTEM.iter().chain(DEVICES).map(Path::new)
 }
 
-/// Can this kernel confine commands?
+/// Returns whether this kernel can confine commands.
 pub(crate) fn is_supported() -> bool {
     ruleset().is_ok()
 }
 
-/// Puts this process, and all it starts, inside. There is no way back.
+/// Puts this process, and all that it starts, behind the fence. There is no way back.
 pub(super) fn enter(fence: &Fence) -> io::Result<()> {
     confine(fence).map_err(io::Error::other)?;
     drop_capabilities()?;
@@ -138,8 +139,8 @@ pub(super) fn enter(fence: &Fence) -> io::Result<()> {
 /// that a path does not name.
 fn drop_capabilities() -> io::Result<()> {
     let all = (0..u64::BITS).map(|number| CapabilitySet::from_bits_retain(1 << number));
-    // An ordinary user may do neither of the two, and need not: it has no capabilities, and gets none from a program,
-    // because entering the fence has set `no_new_privs`.
+    // An ordinary user may do neither of these two steps, and need not: it has no capabilities, and gets none from a
+    // program, because entering the fence has set `no_new_privs`.
     for capability in all {
         if let Ok(true) = capability_is_in_bounding_set(capability) {
             let _ = remove_capability_from_bounding_set(capability);
@@ -171,7 +172,7 @@ fn confine(fence: &Fence) -> Result<(), Box<dyn std::error::Error + Send + Sync>
     let mut ruleset = ruleset()?
         .scope(Scope::Signal | Scope::AbstractUnixSocket)?
         .create()?;
-    // A device node leads to a device, wherever it lies.
+    // A device node leads to its device from any folder.
     let all = AccessFs::from_all(WANTED) & !(AccessFs::MakeChar | AccessFs::MakeBlock);
     let read = AccessFs::from_read(WANTED);
     for (folders, access) in [(&fence.write, all), (&fence.read, read)] {
@@ -189,26 +190,26 @@ fn confine(fence: &Fence) -> Result<(), Box<dyn std::error::Error + Send + Sync>
     Ok(())
 }
 
-/// The very folder that was meant. One that is gone, or another now, is a reason not to run.
+/// Opens the very folder that was meant. If it is gone, or another folder has its path, the command must not run.
 fn open(folder: &Folder) -> Result<PathFd, Box<dyn std::error::Error + Send + Sync>> {
     let opened = PathFd::new(&folder.path)?;
     let found = rustix::fs::fstat(&opened)?;
-    // The server holds its roots open, so nobody else has their numbers; and a first change to a folder of a lower layer
-    // (overlayfs) makes it younger.
+    // The server holds its roots open, so no other folder has their numbers. Times are not compared: a first change to a
+    // folder of a lower layer (overlayfs) makes it younger.
     if (found.st_dev, found.st_ino) != (folder.id.device, folder.id.inode) {
         return Err(format!("{} is no longer what it was", folder.path.display()).into());
     }
     Ok(opened)
 }
 
-/// Allows what there is of these.
+/// Allows access to those of the paths that exist.
 fn allow<'a>(
     mut ruleset: RulesetCreated,
     paths: impl Iterator<Item = &'a Path>,
     access: BitFlags<AccessFs>,
 ) -> Result<RulesetCreated, RulesetError> {
     for path in paths {
-        // What this system does not have needs no leave.
+        // A path that this system does not have needs no rule.
         let Ok(opened) = PathFd::new(path) else {
             continue;
         };
@@ -217,7 +218,7 @@ fn allow<'a>(
     Ok(ruleset)
 }
 
-/// What can be asked of a file; the rest is about folders.
+/// Returns the rights that apply to the path: for a file, only those of files; the others are about folders.
 fn only_for(path: &Path, access: BitFlags<AccessFs>) -> BitFlags<AccessFs> {
     if path.is_dir() {
         access

@@ -17,9 +17,9 @@ use seccompiler::{
     SeccompFilter, SeccompRule, apply_filter,
 };
 
-/// Added to a number on x86_64, it makes the same call by the x32 interface.
+/// Added to the number of a call on x86_64, this makes the same call by the x32 interface.
 const X32: i64 = 0x4000_0000;
-/// `ioctl` has a number of its own there.
+/// The number of `ioctl` in the x32 interface, which has one of its own for it.
 const X32_IOCTL: i64 = X32 | 514;
 const NEW_USER: u64 = 0x1000_0000;
 
@@ -59,7 +59,7 @@ const CHANGING_REQUESTS: [u64; 22] = [
 /// The calls that are refused, each with the rules of which one must match; without rules it is always refused.
 type Calls = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// Refuses these system calls to this thread, and to all it starts. There is no way back.
+/// Refuses these system calls to this thread, and to all that it starts. There is no way back.
 pub(super) fn enter() -> io::Result<()> {
     for (calls, errno) in [
         (refused(), libc::EPERM),
@@ -72,7 +72,7 @@ pub(super) fn enter() -> io::Result<()> {
     Ok(())
 }
 
-/// What is not permitted.
+/// Returns the calls that are not permitted.
 fn refused() -> Result<Calls, BackendError> {
     let makes_user_namespace = || {
         SeccompRule::new(vec![SeccompCondition::new(
@@ -82,7 +82,7 @@ fn refused() -> Result<Calls, BackendError> {
             NEW_USER,
         )?])
     };
-    // Limits of others may be read. A process that names itself by its number cannot be told from another.
+    // Limits of other processes may be read. The filter cannot tell a process that names itself by its number from another.
     let sets_limit_of_other = SeccompRule::new(vec![
         SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, 0)?,
         SeccompCondition::new(2, SeccompCmpArgLen::Qword, SeccompCmpOp::Ne, 0)?,
@@ -102,15 +102,17 @@ fn refused() -> Result<Calls, BackendError> {
         (libc::SYS_add_key, Vec::new()),
         (libc::SYS_request_key, Vec::new()),
         (libc::SYS_keyctl, Vec::new()),
-        // It tells what is done to files outside; file watchers use `inotify`.
+        // `fanotify` reports what is done to files outside. File watchers use `inotify`.
         (libc::SYS_fanotify_init, Vec::new()),
-        // Leave to read is enough to lease a file. Whoever opens it, outside too, then waits for the holder, up to 45 s.
+        // The right to read a file is enough to lease it. Every process that opens the file, outside too, then waits for the
+        // holder, up to 45 s.
         (libc::SYS_fcntl, vec![leases]),
     ]))
 }
 
-/// Extended attributes, access lists among them: nobody needs to open a file to change those that a path names, and leave to
-/// read is enough for those of an open one. Programs go on without them, as on a file system that has none.
+/// Returns the calls that set extended attributes, access lists among them. A file need not be open to change its attributes
+/// by path, and an open file need only be open for reading. Programs go on without attributes, as on a file system that has
+/// none.
 #[expect(clippy::unnecessary_wraps, reason = "it is one of several")]
 fn attributes() -> Result<Calls, BackendError> {
     Ok(always([
@@ -126,7 +128,7 @@ fn attributes() -> Result<Calls, BackendError> {
     ]))
 }
 
-/// The same by `ioctl`: what a file system says that does not know a request.
+/// Returns the requests of `ioctl` that do the same. They fail as on a file system that does not know the request.
 fn file_requests() -> Result<Calls, BackendError> {
     let is = |request| {
         let condition =
@@ -137,13 +139,13 @@ fn file_requests() -> Result<Calls, BackendError> {
     Ok(Calls::from([(libc::SYS_ioctl, rules?)]))
 }
 
-/// What this kernel might as well not have: programs that know a way without go that way.
+/// Returns the calls that fail as if this kernel did not have them: programs that know another way use that.
 #[expect(clippy::unnecessary_wraps, reason = "it is one of several")]
 fn unknown() -> Result<Calls, BackendError> {
     Ok(always([
-        // Its flags are in memory, where no filter can look. Without it, programs use `clone`.
+        // The flags of `clone3` are in memory, where no filter can look. Without it, programs use `clone`.
         libc::SYS_clone3,
-        // What is asked for in its rings passes no filter: `setxattr`, for one.
+        // Requests in the rings of `io_uring` pass no filter: `setxattr`, for one.
         libc::SYS_io_uring_setup,
         libc::SYS_io_uring_enter,
         libc::SYS_io_uring_register,

@@ -1,5 +1,5 @@
-//! Following jobs: one connection to a job's guard, however many callers wait for what the job does. A guard has few
-//! places, and those who stop a job or type into it need one.
+//! Following jobs: all callers that wait for a job share one connection to its guard. A guard has few places for
+//! connections, and callers that stop a job or type into it need one.
 
 use std::{
     collections::HashMap,
@@ -14,29 +14,30 @@ use super::{
     store::Job,
 };
 
-/// The jobs that somebody follows, by their ids.
+/// The jobs that callers follow, by their ids.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Follows(Arc<Mutex<HashMap<String, Weak<Sender>>>>);
 
 type Sender = watch::Sender<Option<News>>;
 
-/// What is known of a job that runs.
+/// The state of a running job, as its guard reported it last.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct News {
-    /// All output so far.
+    /// The length of all output so far.
     pub(crate) bytes: u64,
-    /// What of it is kept, and where.
+    /// Which part of the output is kept, and where.
     pub(crate) extent: Extent,
     /// The command has ended; what it left behind may still run.
     pub(crate) ended: bool,
 }
 
-/// What one caller hears of a job.
+/// The news of a job that one caller gets.
 #[derive(Debug)]
 pub(crate) struct Following(watch::Receiver<Option<News>>);
 
 impl Following {
-    /// The latest news: at once the first time, then whenever there are others. None once the guard is gone.
+    /// Returns the latest news: at once the first time, then whenever there are new ones. `None` once the guard is
+    /// gone.
     pub(crate) async fn next(&mut self) -> Option<News> {
         loop {
             self.0.changed().await.ok()?;
@@ -49,7 +50,7 @@ impl Following {
 }
 
 impl Follows {
-    /// Follows a job. Who is the first to do so also gets the work to be done for all, as a future.
+    /// Follows a job. The first follower also gets a future, which must run to serve all followers.
     pub(crate) fn follow(
         &self,
         job: &Job,
@@ -71,7 +72,7 @@ impl Follows {
         (Following(receiver), Some(work))
     }
 
-    /// Passes on what the guard says until it is gone, or until nobody listens any more.
+    /// Passes on what the guard reports until the guard is gone, or until no follower is left.
     async fn pass_on(self, job: Job, sender: Arc<Sender>) {
         let Ok(mut link) = Link::follow(&job).await else {
             return;
@@ -84,7 +85,8 @@ impl Follows {
                 },
                 () = sender.closed() => {
                     let mut followed = self.lock();
-                    // Somebody may have come just now. Whoever comes later finds no entry, and follows anew.
+                    // A follower may have come just now. A later follower finds no entry, and starts a new
+                    // connection.
                     if sender.receiver_count() == 0 {
                         followed.remove(&job.id);
                         return;

@@ -1,4 +1,4 @@
-//! Which records of commands are forgotten: what is too old, too much or too many, and what nobody wanted kept.
+//! Which records of commands are forgotten: those that are too old, too large or too many, and those that are not kept.
 
 use std::{
     collections::BTreeMap,
@@ -17,7 +17,7 @@ use super::{
     store::{About, Kept},
 };
 
-/// A folder of a minute may be one whose guard is just being started.
+/// A folder younger than this may belong to a guard that is just being started.
 const YOUNG: Duration = Duration::from_secs(60);
 
 /// A command that has ended and is kept.
@@ -27,19 +27,21 @@ struct Ended {
     dir: PathBuf,
 }
 
-/// What one caller keeps, by the owners that it acts for.
+/// The records that one caller keeps, by the owners for whom it acts.
 type Share = BTreeMap<Option<String>, Vec<Ended>>;
 
-/// What is to be removed of the folders of commands that have ended.
+/// Returns what to remove of the folders of commands that have ended.
 ///
-/// Of too much, what goes is the oldest of the caller that has most: one caller's jobs erase nothing of another that keeps
-/// less. Of a caller that acts for many, it is the oldest of the one for whom it keeps most. A server with these rights counts and removes only what it may see. Scratch files that are still there were left by a guard that was killed.
+/// If too much is kept, the caller that keeps most loses its oldest record: the jobs of one caller erase nothing of another
+/// that keeps less. A caller that acts for many loses the oldest record of the owner for whom it keeps most. A server with
+/// these rights counts and removes only what it may see. Scratch files that are still there were left by a guard that was
+/// killed.
 pub(super) fn doomed(
     folders: impl Iterator<Item = PathBuf>,
     limits: &Kept,
     rights: &Rights,
 ) -> Vec<PathBuf> {
-    // What cannot be read is nobody's.
+    // A record that cannot be read belongs to nobody, and is removed.
     let is_visible = |about: &About| rights.covers(&about.rights);
     let (mut doomed, mut kept) = (Vec::new(), Vec::new());
     for dir in folders {
@@ -60,7 +62,7 @@ pub(super) fn doomed(
     doomed
 }
 
-/// The oldest of whoever has most, until the rest is within the limits.
+/// Returns the oldest records of whichever caller keeps most, until the rest is within the limits.
 fn too_many(kept: Vec<Ended>, limits: &Kept, rights: &Rights) -> Vec<PathBuf> {
     let is_too_much = |count, bytes| count > limits.jobs || bytes > limits.bytes;
     let mut doomed = Vec::new();
@@ -114,8 +116,8 @@ fn too_many(kept: Vec<Ended>, limits: &Kept, rights: &Rights) -> Vec<PathBuf> {
     doomed
 }
 
-/// How long a folder has been as it is. A confined command can set the time of every folder of its user back; the kernel notes
-/// when that was done.
+/// Returns how long a folder has been unchanged. A confined command can set the time of every folder of its user back, but
+/// the kernel notes when that was done.
 fn age(dir: &Path) -> Option<Duration> {
     let metadata = fs::metadata(dir).ok()?;
     let changed = u64::try_from(metadata.ctime()).ok()?;
@@ -123,7 +125,7 @@ fn age(dir: &Path) -> Option<Duration> {
     changed.max(metadata.modified().ok()?).elapsed().ok()
 }
 
-/// What a file takes on the disk; holes take nothing.
+/// Returns how many bytes a file takes on the disk. Holes take none.
 fn used(metadata: &fs::Metadata) -> u64 {
     metadata.blocks() * 512
 }

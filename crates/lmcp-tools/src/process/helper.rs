@@ -27,9 +27,10 @@ use super::{enter, guard};
 pub struct Helper(PathBuf);
 
 impl Helper {
-    /// To be called first in `main`, before any thread is started.
+    /// Becomes a guard if the program was called as one. Call this first in `main`, before any thread is started.
     ///
-    /// From then on no signal is blocked: what whoever started the program had blocked would be blocked in every command.
+    /// From then on no signal is blocked: a signal that the program's parent had blocked would be blocked in every
+    /// command.
     ///
     /// # Errors
     /// The program was called to guard a command, has done so, and must now end with this code.
@@ -42,12 +43,12 @@ impl Helper {
             Some(enter::NAME) => Err(enter::run(
                 args.next().as_deref().and_then(|it| it.to_str()),
             )),
-            // Stays the same when the file is replaced by a newer one.
+            // This path stays valid when the file is replaced by a newer one.
             _ => Ok(Self("/proc/self/exe".into())),
         }
     }
 
-    /// Another program that begins with [`Helper::this_program`].
+    /// Names another program that begins with [`Helper::this_program`].
     pub fn program(path: impl Into<PathBuf>) -> Self {
         Self(path.into())
     }

@@ -1,16 +1,16 @@
-//! Which TCP connections from this machine are served: none that a process holds which some guard confines to less than the
-//! server gives.
+//! Decides which TCP connections from this machine are served: none that is held by a process which some guard confines to
+//! less than the server gives.
 //!
-//! For TCP the kernel tells the user and the number of the socket at the other end, not the process. So the processes that
-//! have the socket open are looked for in `/proc`, but only while there is a guard that confines to less: without one, all
-//! that is read is how many processes were ever started. While there is one, a connection is served only if a process was
-//! found that holds it, and none of its holders is below such a guard. A socket that nobody seems to hold (closed, on its
-//! way from one process to another, moved while we looked) is not served.
+//! For TCP the kernel tells the user and the number of the socket at the other end, not the process. So the server searches
+//! `/proc` for the processes that have the socket open, but only while there is a guard that confines to less. Without one,
+//! the server only reads how many processes were ever started. While there is one, a connection is served only if a process
+//! was found that holds it, and none of its holders is below such a guard. A socket without a known holder (closed, on its
+//! way from one process to another, moved during the search) is not served.
 //!
 //! Confined commands must not make this slow for others, however many processes, descriptors and connections they have. So
 //! the processes outside are searched first, and a connection that none of them holds is refused without a look at the
-//! descriptors of confined commands. Those are searched only for connections that somebody outside holds, too. Connections
-//! that wait share a search, and searches share a thread with nobody (`searches.rs`).
+//! descriptors of confined commands. Those are searched only for connections that a process outside holds, too. Connections
+//! that wait share a search, and searches have a thread of their own (`searches.rs`).
 
 use std::{
     collections::{HashMap, HashSet},
@@ -36,41 +36,41 @@ use super::{
     tree::Process,
 };
 
-/// A search among the processes outside reads no more descriptors than this.
+/// The most descriptors that a search among the processes outside reads.
 const MOST_OUTSIDE: usize = 1 << 18;
-/// A search among confined commands reads fewer, a tenth of a second's worth: they can have as many as they like, and who
-/// waits is somebody else.
+/// The most descriptors that a search among confined commands reads: a tenth of a second's worth. These commands can have as
+/// many as they like, and other callers wait for the search.
 const MOST_INSIDE: usize = 1 << 15;
 
-/// How often it is looked again where nobody could tell, and how long after the time before.
+/// How often the search is repeated while it finds no decision, and the pause before each.
 const TRIES: usize = 5;
 const AGAIN: Duration = Duration::from_millis(20);
 
-/// Decides about connections to a server that gives these rights.
+/// Decides about connections to a server that gives certain rights.
 #[derive(Debug)]
 pub(crate) struct Holders {
-    /// How many processes had ever been started when there was no guard that confines to less. `None`: there is one, or the
-    /// kernel does not count.
+    /// How many processes had ever been started at a time without a guard that confines to less. `None`: there is such a
+    /// guard, or the kernel does not count.
     calm: Arc<Mutex<Option<u64>>>,
-    /// Among the processes outside of guards.
+    /// Searches among the processes outside of guards.
     outside: Arc<Searches<Option<LocalSocket>, Result<Outside, Refusal>>>,
-    /// Among those below guards.
+    /// Searches among the processes below guards.
     inside: Arc<Searches<LocalSocket, Result<(), Refusal>>>,
 }
 
-/// What was found out without a look at the descriptors of confined commands.
+/// The result of a search that did not read the descriptors of confined commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outside {
-    /// It cannot be of a confined command.
+    /// No confined command can hold the connection.
     Free,
-    /// A process outside holds it. So might a confined one.
+    /// A process outside holds the connection. A confined one might hold it, too.
     Held,
 }
 
 /// The processes that guards confine to less, or did, and all processes.
 #[derive(Debug)]
 struct Look {
-    /// Whose the guards are, and the processes that lost theirs. `None`: one ended while it was looked at.
+    /// The users of the guards, and of the processes that lost theirs. `None`: a process ended before its user was read.
     users: HashSet<Option<u32>>,
     confined: HashSet<Pid>,
     processes: Vec<Process>,
@@ -92,7 +92,7 @@ impl Holders {
         }
     }
 
-    /// Decides about one connection. What takes long is done on another thread.
+    /// Decides about one connection. The slow part runs on another thread.
     pub(crate) fn check(self: Arc<Self>, peer: LocalPeer) -> CheckingLocalPeer {
         Box::pin(async move {
             if self.has_no_guards() {
@@ -102,19 +102,19 @@ impl Holders {
         })
     }
 
-    /// Does no guard confine to less, and was none started since somebody looked?
+    /// Returns whether no guard confines to less, and none was started since the last look.
     fn has_no_guards(&self) -> bool {
-        // A guard starts a process for its command. If that happened after the look began, the number has grown; if it
-        // happened before, the guard was there to be seen.
+        // A guard starts a process for its command. If that happened after the look began, the count has grown. If it
+        // happened before, the look has seen the guard.
         let calm = *self.calm.lock().unwrap_or_else(PoisonError::into_inner);
         calm.is_some() && calm == count_started()
     }
 
-    /// Refuses a peer that a narrower guard confines, or that could be one.
+    /// Refuses a peer that is, or could be, below a guard that confines to less.
     async fn admit(&self, peer: LocalPeer) -> Result<(), Refusal> {
         for _ in 1..TRIES {
             match self.try_admit(&peer).await {
-                // Processes came and went while they were looked at. One that is about to end hides its files, too.
+                // Processes came and went during the search. A process that is about to end hides its files, too.
                 Err(Refusal::NotNow | Refusal::Hidden) => sleep(AGAIN).await,
                 decided => return decided,
             }
@@ -124,7 +124,7 @@ impl Holders {
 
     async fn try_admit(&self, peer: &LocalPeer) -> Result<(), Refusal> {
         let socket = peer.socket();
-        // Too many files are open, or there is no /proc.
+        // The search failed: too many files are open, or there is no /proc.
         let outside = self.outside.ask(socket).await.ok_or(Refusal::NotNow)?;
         match (outside?, socket) {
             (Outside::Free, _) => Ok(()),
@@ -137,19 +137,19 @@ impl Holders {
     }
 }
 
-/// Looks for these sockets among the processes that are below no guard which confines to less.
+/// Searches for these sockets among the processes that are below no guard which confines to less.
 fn search_outside(
     rights: &Rights,
     sockets: &[Option<LocalSocket>],
     calm: &Mutex<Option<u64>>,
 ) -> io::Result<Vec<Result<Outside, Refusal>>> {
-    // Before the guards are looked for, see `has_no_guards`.
+    // The count must be read before the search for guards: see `has_no_guards`.
     let started = count_started();
     let look = look_for_confined(rights)?;
     *calm.lock().unwrap_or_else(PoisonError::into_inner) =
         started.filter(|_| look.users.is_empty());
     let could_be_below = |socket: &Option<LocalSocket>| match socket {
-        // Nobody below a guard can become another user.
+        // No process below a guard can become another user.
         Some(socket) => look.users.contains(&Some(socket.uid)) || look.users.contains(&None),
         None => !look.users.is_empty(),
     };
@@ -175,7 +175,7 @@ fn search_outside(
     Ok(sockets.iter().map(&mut decide).collect())
 }
 
-/// Looks for these sockets among the processes below guards which confine to less.
+/// Searches for these sockets among the processes below guards which confine to less.
 fn search_inside(rights: &Rights, sockets: &[LocalSocket]) -> io::Result<Vec<Result<(), Refusal>>> {
     let look = look_for_confined(rights)?;
     let confined = look
@@ -185,7 +185,7 @@ fn search_inside(rights: &Rights, sockets: &[LocalSocket]) -> io::Result<Vec<Res
     let inodes = sockets.iter().map(|socket| socket.inode);
     let mut search = Search::of(inodes, MOST_INSIDE);
     let hidden = search.through_all_threads(confined)?;
-    // Commands of other users do not show their files, and hold no socket of this one.
+    // Commands of other users do not show their files, but cannot hold a socket of this user.
     let hidden: HashSet<_> = hidden.into_iter().filter_map(user).collect();
     let verdict = |socket: &LocalSocket| match search.found.get(&socket.inode) {
         Some(holders) if !holders.is_empty() => Err(Refusal::Confined),
@@ -195,8 +195,8 @@ fn search_inside(rights: &Rights, sockets: &[LocalSocket]) -> io::Result<Vec<Res
     Ok(sockets.iter().map(verdict).collect())
 }
 
-/// Looks for the processes below guards that confine to less than these rights, but for guards that confine us, too; and for
-/// those whose guard is gone.
+/// Searches for the processes below guards that confine to less than these rights, and for those whose guard is gone. Guards
+/// that confine the server as well do not count.
 fn look_for_confined(rights: &Rights) -> io::Result<Look> {
     let (mut narrower, mut fences, mut processes) = (Vec::new(), Vec::new(), Vec::new());
     let own = peers::own_line();
@@ -225,12 +225,12 @@ fn look_for_confined(rights: &Rights) -> io::Result<Look> {
     })
 }
 
-/// Who holds these sockets, of the processes that we may look into and that nobody confines.
+/// Finds the holders of these sockets among the processes that no guard confines and that the server may read.
 fn find_outside(wanted: &[LocalSocket], look: &Look) -> io::Result<HashMap<u64, Vec<Process>>> {
     let is_outside = |process: &&Process| !look.confined.contains(&process.pid);
     let outside = look.processes.iter().filter(is_outside);
-    // Sockets mostly stay with the user that made them. Other users are looked at where that does not help: they may have
-    // a great many open files.
+    // Sockets mostly stay with the user that made them. Processes of other users may have a great many open files, so they
+    // are searched only if that does not help.
     let users: HashSet<_> = wanted.iter().map(|socket| socket.uid).collect();
     let is_users = |process: &&Process| {
         let found = fs::metadata(format!("/proc/{}", process.pid));
@@ -245,21 +245,21 @@ fn find_outside(wanted: &[LocalSocket], look: &Look) -> io::Result<HashMap<u64, 
     Ok(search.found)
 }
 
-/// May this process hold a connection?
+/// Refuses a process that may not hold a connection.
 fn judge(rights: &Rights, holder: Process) -> Result<(), Refusal> {
     peers::admit_process(rights, &Confined::default(), holder.pid)?;
-    // As long as it is there, nobody else has its number.
+    // As long as the process is there, no other process has its number.
     let now = Process::of(holder.pid).ok_or(Refusal::Ended)?;
     let is_same = now.started == holder.started;
     is_same.then_some(()).ok_or(Refusal::Ended)
 }
 
-/// How many processes and threads were ever started on this machine. `None`: the kernel does not count them.
+/// Returns how many processes and threads were ever started on this machine. `None`: the kernel does not count them.
 fn count_started() -> Option<u64> {
     let stat = fs::read_to_string("/proc/stat").ok()?;
     let mut lines = stat.lines();
     let count = lines.find_map(|line| line.strip_prefix("processes "))?;
-    // Some sandboxes always say 0.
+    // Some sandboxes always report 0.
     count.parse().ok().filter(|count| *count != 0)
 }
 
@@ -289,7 +289,7 @@ mod tests {
             let holders: Vec<_> = found[&inode].iter().map(|holder| holder.pid).collect();
             assert_eq!(holders, [getpid()]);
         }
-        // Of a confined process it would be found by the other search alone.
+        // The search outside does not find a confined process; only the other search does.
         look.confined.insert(getpid());
         let wanted = [LocalSocket::new(0, inode)];
         let found = find_outside(&wanted, &look).unwrap();
@@ -304,7 +304,7 @@ mod tests {
         let holders = Holders::new(Rights::default());
         assert!(!holders.has_no_guards());
         let mut is_good = false;
-        // Others start processes, too.
+        // Other programs start processes, too.
         for _ in 0..1000 {
             *holders.calm.lock().unwrap() = count_started();
             is_good |= holders.has_no_guards();

@@ -19,17 +19,17 @@ use super::{
 };
 use crate::{Host, answer::Answer, schemas};
 
-/// Of a long text, so much is sent at once, in bytes.
+/// The most bytes of a long text that are sent at once.
 const PIECE: usize = 64 * 1024;
-/// A piece takes so many times its size at most: itself, and its line, in which a byte may become six and which grows by
-/// doubling.
+/// A piece takes at most this many times its size: the piece itself, and its line of JSON, in which a byte may become
+/// six and which grows by doubling.
 const COPIES: usize = 13;
 
 pub(crate) fn tool() -> Tool<Host> {
     define(job_input)
 }
 
-/// The tool as models know it, whatever does the work.
+/// Defines the tool as models know it, with the handler that does the work.
 pub fn define<S: Send + Sync + 'static>(
     handler: impl Handler<S, Args, ToolResult<Answer<Sent>>, WithState>,
 ) -> Tool<S> {
@@ -106,7 +106,7 @@ async fn job_input(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Sen
     Ok(told(args.id, (bytes, offset), Some(reaction)))
 }
 
-/// What is said of so many bytes that were sent when the job had written so much, and of what came of it.
+/// Builds the answer: how many bytes were sent, how much the job had written before, and its reaction.
 pub(crate) fn told(
     id: String,
     (bytes, offset): (usize, u64),
@@ -134,7 +134,7 @@ pub(super) fn is_over(id: &str) -> ToolError {
         .hint("job_output tells how, job_stop with restart starts it again")
 }
 
-/// Resizes, and sends whatever is to be sent. Gives how many bytes that were.
+/// Resizes the terminal, and sends the input. Returns how many bytes of text were sent.
 async fn send_all(job: &Job, args: &Args, cx: &Cx) -> ToolResult<usize> {
     let longest = args.text.as_deref().map_or(0, str::len).min(PIECE);
     let _pieces = cx.reserve(longest * COPIES).await?;
@@ -168,7 +168,7 @@ async fn send_all(job: &Job, args: &Args, cx: &Cx) -> ToolResult<usize> {
     Ok(bytes)
 }
 
-/// Sends a text in pieces, so that a long one is not in memory twice.
+/// Sends a text in pieces, so that a long text is not in memory twice.
 async fn send(link: &mut Link, text: &str) -> io::Result<usize> {
     let mut sent = 0;
     while let Some(rest) = text.get(sent..).filter(|rest| !rest.is_empty()) {
@@ -188,7 +188,7 @@ async fn send(link: &mut Link, text: &str) -> io::Result<usize> {
 }
 
 impl Args {
-    /// What is to be sent, in order, to a job with a terminal or without.
+    /// Returns the parts to send, in order, to a job with a terminal or without.
     pub(crate) fn parts(&self, terminal: bool) -> ToolResult<Vec<Part<'_>>> {
         let mut parts = vec![Part::Bytes(self.text.as_deref().unwrap_or_default().into())];
         for key in &self.keys {
@@ -201,14 +201,14 @@ impl Args {
     }
 }
 
-/// What a key means.
+/// A part of the input.
 pub(crate) enum Part<'a> {
     Bytes(Cow<'a, str>),
     Signal(i32),
     Eof,
 }
 
-/// What a key sends on a terminal; without one, the keys that mean something still do.
+/// Returns what a key sends on a terminal. Without a terminal, the keys that mean something still do.
 fn part(key: &str, terminal: bool) -> ToolResult<Part<'static>> {
     let name = key
         .to_ascii_lowercase()

@@ -1,4 +1,4 @@
-//! `jobs`: what runs and what has run.
+//! `jobs`: lists the jobs that run and those that have ended.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -16,14 +16,14 @@ use super::{
 };
 use crate::{Host, answer::Answer, blocking::blocking, schemas, time::rfc3339};
 
-/// A guard answers at once, unless somebody halted it.
+/// A guard answers at once, unless it was halted.
 const SOON: Duration = Duration::from_secs(1);
 
 pub(crate) fn tool() -> Tool<Host> {
     define(jobs)
 }
 
-/// The tool as models know it, whatever does the work.
+/// Defines the tool as models know it, with the handler that does the work.
 pub fn define<S: Send + Sync + 'static>(
     handler: impl Handler<S, Args, ToolResult<Answer<Jobs>>, WithState>,
 ) -> Tool<S> {
@@ -125,13 +125,13 @@ impl Args {
         self.state.is_none_or(|state| job.state == state)
     }
 
-    /// Is it listed, or only counted?
+    /// Returns whether a job is listed. The others are only counted.
     fn shows(&self, job: &Job, session: Option<&str>) -> bool {
         let is_ours = job.about.session.as_deref() == session && !job.about.is_answered;
         self.all || is_ours || job.runs()
     }
 
-    /// The answer for jobs of another host.
+    /// Builds the answer for jobs of another host.
     pub(crate) fn answer(&self, jobs: Vec<Job>, session: Option<&str>) -> Answer<Jobs> {
         let wanted = jobs.into_iter().filter(|job| self.wants(job));
         let (shown, others): (Vec<_>, Vec<_>) = wanted.partition(|job| self.shows(job, session));
@@ -139,7 +139,7 @@ impl Args {
     }
 }
 
-/// What is said of these, and of so many more.
+/// Builds the answer for these jobs, and the number of those that are not listed.
 fn told(jobs: Vec<Listed>, more: usize) -> Answer<Jobs> {
     let mut lines: Vec<_> = jobs.iter().map(Listed::line).collect();
     if lines.is_empty() {
@@ -156,7 +156,8 @@ fn told(jobs: Vec<Listed>, more: usize) -> Answer<Jobs> {
     Answer::new(Jobs { jobs, more }, lines.join("\n"))
 }
 
-/// The job as its guard knows it, if something of it still runs.
+/// Returns the job with its end as the guard knows it, if the command has ended and something of it
+/// still runs.
 pub(super) async fn fresh(mut job: Job) -> Job {
     if job.state == State::Running || !job.runs() {
         return job;
@@ -171,7 +172,7 @@ pub(super) async fn fresh(mut job: Job) -> Job {
     job
 }
 
-/// Does a job wait for somebody to type on its terminal?
+/// Returns whether a job waits for somebody to type on its terminal.
 pub(super) async fn waits(job: &Job) -> Option<Waits> {
     if !job.about.tty || job.state != State::Running {
         return None;
@@ -180,13 +181,14 @@ pub(super) async fn waits(job: &Job) -> Option<Waits> {
     looked.await.ok().flatten()
 }
 
-/// The guard of a job.
+/// Connects to the guard of a job.
 pub(super) async fn reach(job: &Job) -> ToolResult<Link> {
     let found = Link::find(job).await;
     found.map_err(|err| ToolError::new(format!("job `{}` cannot be reached", job.id)).source(err))
 }
 
-/// Has a guard gone that hung up? One that was killed lets go of its socket a moment before its lock.
+/// Returns whether a guard that hung up is gone. A guard that was killed lets go of its socket a
+/// moment before its lock.
 pub(super) async fn is_gone(job: &Job) -> bool {
     for _ in 0..20 {
         if !job.is_guarded() {
@@ -234,7 +236,7 @@ impl Listed {
         }
     }
 
-    /// The job in a line.
+    /// Returns the job as one line of text.
     fn line(&self) -> String {
         let how = how(self.state, self.exit_code, self.signal.as_deref());
         let left = match self.left_running.len() {
@@ -251,7 +253,7 @@ impl Listed {
     }
 }
 
-/// What has become of a job, in a word or two.
+/// Returns the state of a job in a word or two.
 pub(super) fn how(state: State, exit_code: Option<i32>, signal: Option<&str>) -> String {
     match (state, exit_code, signal) {
         (State::Running, ..) => "running".to_owned(),

@@ -1,4 +1,4 @@
-//! The server's end of a guard: one that it started, or one of a job that it found.
+//! The server's end of a connection to a guard: one that the server started, or the guard of a job that it found.
 
 use std::{
     fs::File, io, os::unix::net::UnixStream as StdStream, path::Path, process::Stdio,
@@ -24,30 +24,30 @@ use super::{
     store::Job,
 };
 
-/// A guard answers at once, unless somebody halted it.
+/// A guard answers at once, unless it was halted.
 pub(super) const SOON: Duration = Duration::from_secs(5);
-/// Between two tries to connect to a guard whose queue is full.
+/// The pause between two tries to connect to a guard whose queue is full.
 const AGAIN: Duration = Duration::from_millis(5);
 
 const NO_WATCHES: &str = "the programs of this user watch as many files as the kernel lets them together \
                           (fs.epoll.max_user_watches); one of them must close some, or end";
 
-/// A conversation with a guard. Dropping it ends the command, unless that is a job.
+/// A connection to a guard. Dropping it ends the command, unless the command is a job.
 #[derive(Debug)]
 pub(crate) struct Link {
     lines: Lines<BufReader<OwnedReadHalf>>,
     writer: OwnedWriteHalf,
-    /// Words that came while an answer was waited for.
+    /// Words that arrived while [`Link::ask`] waited for an answer.
     heard: Vec<Word>,
-    /// Of a guard that this server started.
+    /// The leash of a guard that this server started.
     leash: Option<Leash>,
 }
 
 impl Link {
-    /// Starts a guard, and with it the command. What happens next is the first word.
+    /// Starts a guard, and with it the command. The first word tells whether the command was started.
     ///
-    /// The input is written into a file that has no name, and is in memory no longer once the guard runs. A line that follows
-    /// the order is sent as it is.
+    /// The input is written into a file without a name, and is not in memory any more once the guard runs. A line that
+    /// follows the order is sent as it is.
     pub(crate) async fn start(
         guards: &Guards,
         helper: &Helper,
@@ -68,7 +68,7 @@ impl Link {
         let mut link = Self::over(ours)?;
         let (guards, dir) = (guards.clone(), order.dir.clone());
         let grace = Duration::from_millis(order.grace_ms);
-        // Starting a process takes its time, in which others want to be served.
+        // Starting a process takes time, in which the server must serve other callers.
         let spawned = tokio::task::spawn_blocking(move || {
             let input = input.map(|text| dir::nameless(&dir, text.as_bytes()));
             guard.stderr(input.transpose()?.map_or_else(Stdio::null, Stdio::from));
@@ -83,12 +83,12 @@ impl Link {
         Ok(link)
     }
 
-    /// Finds the guard of a job, to ask for something.
+    /// Connects to the guard of a job, to ask for something.
     pub(crate) async fn find(job: &Job) -> io::Result<Self> {
         Self::meet(job, false).await
     }
 
-    /// Finds the guard of a job, to hear what happens for as long as it does.
+    /// Connects to the guard of a job, to follow the job.
     pub(crate) async fn follow(job: &Job) -> io::Result<Self> {
         Self::meet(job, true).await
     }
@@ -98,7 +98,7 @@ impl Link {
         let path = dir::short_path(&opened, dir::SOCKET);
         let socket = match timeout(SOON, connect(&path)).await? {
             Err(err) if err.kind() == io::ErrorKind::PermissionDenied => {
-                // The command itself can change the mode of the socket, because that is its user's.
+                // The command itself can change the mode of the socket, because the socket belongs to its user.
                 lmcp_private::restore(&job.dir.join(dir::SOCKET));
                 timeout(SOON, connect(&path)).await??
             }
@@ -113,7 +113,7 @@ impl Link {
     fn over(socket: StdStream) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         let socket = UnixStream::from_std(socket).map_err(|err| match err.kind() {
-            // What the kernel says sounds as if a disk were full.
+            // The kernel's message sounds as if a disk were full.
             kind @ io::ErrorKind::StorageFull => io::Error::new(kind, NO_WATCHES),
             _ => err,
         })?;
@@ -130,20 +130,20 @@ impl Link {
         }
     }
 
-    /// The command is a job: it stays when this is dropped.
+    /// Lets the command go on as a job when the link is dropped.
     pub(crate) fn let_go(self) {
         if let Some(leash) = self.leash {
             leash.let_go();
         }
     }
 
-    /// The process of the guard, as the kernel says.
+    /// Returns the process of the guard, as the kernel reports it.
     pub(crate) fn guard(&self) -> Option<Pid> {
         let peer = self.writer.as_ref().peer_cred().ok()?;
         Pid::from_raw(peer.pid()?)
     }
 
-    /// The next word; none once the guard is gone. May be dropped without losing one.
+    /// Returns the next word; `None` once the guard is gone. The future may be dropped without losing a word.
     pub(crate) async fn next(&mut self) -> Option<Word> {
         if !self.heard.is_empty() {
             return Some(self.heard.remove(0));
@@ -151,7 +151,7 @@ impl Link {
         self.read().await
     }
 
-    /// Asks for something, and waits until it is done.
+    /// Asks the guard for something, and waits until it is done.
     pub(crate) async fn ask(&mut self, ask: &Ask) -> io::Result<()> {
         let answered = async {
             self.send(ask).await?;
@@ -171,7 +171,7 @@ impl Link {
         timeout(SOON, answered).await.map_err(late)?
     }
 
-    /// Whether the command waits for input, as far as its guard can tell.
+    /// Returns whether the command waits for input, as far as its guard can tell.
     pub(crate) async fn look(&mut self) -> Option<Waits> {
         self.ask(&Ask::Look).await.ok()?;
         let looks = |word: &Word| match word {
@@ -195,7 +195,7 @@ impl Link {
     }
 }
 
-/// Connects to a guard. One whose queue is full, because of a flood, is tried again until its turn comes.
+/// Connects to a guard. If the guard's queue is full, because of a flood, tries again until there is room.
 async fn connect(path: &Path) -> io::Result<UnixStream> {
     loop {
         match UnixStream::connect(path).await {

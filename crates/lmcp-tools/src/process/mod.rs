@@ -1,7 +1,7 @@
 //! Tools on processes: `shell`, `shell_bg`, `jobs`, `job_output`, `job_input`, `job_stop`.
 //!
-//! Every command has a [`guard`], a process of its own between the server and it. The server side of that is
-//! `commands`; what is left on disk is read by `store`.
+//! Every command has a [`guard`], a process of its own between the server and the command. `commands` is the
+//! server's side of a guard; `store` reads the records that commands leave on disk.
 
 mod attend;
 pub(crate) mod background;
@@ -54,9 +54,9 @@ mod unwatched;
 mod variables;
 mod wait;
 
-/// What models call the `id` of a job out of habit.
+/// Names that models give to the `id` of a job out of habit.
 const ID_NAMES: [&str; 5] = ["job_id", "bash_id", "shell_id", "task_id", "session_id"];
-/// And the folder of a command.
+/// Names that models give to the folder of a command.
 const FOLDER_NAMES: [&str; 6] = [
     "workdir",
     "working_dir",

@@ -1,4 +1,4 @@
-//! `job_output`: what a job wrote, by offset, from the end, by searching, or once something has happened.
+//! `job_output`: reads the output of a job by offset, from the end, by a search, or after a wait.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub(crate) fn tool() -> Tool<Host> {
     define(job_output)
 }
 
-/// The tool as models know it, whatever does the work.
+/// Defines the tool as models know it, with the handler that does the work.
 pub fn define<S: Send + Sync + 'static>(
     handler: impl Handler<S, Args, ToolResult<Answer<Output>>, WithState>,
 ) -> Tool<S> {
@@ -165,7 +165,7 @@ async fn job_output(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Ou
     Ok(Answer::new(output, text))
 }
 
-/// Which part of a job's output is wanted, and how.
+/// Which part of a job's output the caller wants, and in which form.
 pub(crate) struct Wish {
     pub(crate) offset: Option<u64>,
     tail: Option<u64>,
@@ -175,12 +175,12 @@ pub(crate) struct Wish {
 }
 
 impl Args {
-    /// The job.
+    /// Returns the job's id.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// The part that is wanted, apart from what is waited and searched for.
+    /// Returns the part that the caller wants, without the patterns for waiting and searching.
     pub(crate) fn wish(&self) -> Wish {
         Wish {
             offset: self.offset,
@@ -193,10 +193,11 @@ impl Args {
 }
 
 impl Wish {
-    /// The page of a job with a terminal or without; `watched_from` is what its reader has seen, if it waits for a pattern.
+    /// Returns the page of a job. `watched_from` is the position up to which the reader has seen the output, if it waits
+    /// for a pattern.
     ///
     /// # Errors
-    /// It has no screen.
+    /// The caller wants a screen, and the job has no terminal.
     pub(super) fn page(
         &self,
         id: &str,
@@ -237,7 +238,7 @@ impl Wish {
     }
 }
 
-/// What a job wrote since an offset, after a wait for it, and the same as text.
+/// Reads the output of a job since an offset, after a wait. The second value is the same as text.
 pub(super) async fn since(
     host: &Host,
     job: Job,
@@ -265,7 +266,7 @@ pub(super) async fn since(
     Ok(answer(job, read, (waited, waits, None), &room))
 }
 
-/// The job once more: it may have ended while we waited.
+/// Reads the job again: it may have ended during the wait.
 async fn again(commands: &Commands, job: Job, waited: &mut Waited, owner: &str) -> ToolResult<Job> {
     if waited.guard_gone {
         is_gone(&job).await;
@@ -276,13 +277,13 @@ async fn again(commands: &Commands, job: Job, waited: &mut Waited, owner: &str) 
     Ok(job)
 }
 
-/// What may have been in the way of a job that failed.
+/// Returns a hint about what may have been in the way of a job that failed.
 fn hint(commands: &Commands, job: &Job, output: &str) -> Option<String> {
     let code = job.end.as_ref()?.exit_code.filter(|code| *code != 0)?;
     commands.hint(job.order().ok().as_ref(), Some(code), output)
 }
 
-/// Whose readings are remembered together.
+/// Returns the name under which the positions of this caller are remembered: its session, or else its owner.
 pub(crate) fn who(cx: &Cx) -> String {
     cx.session_name()
         .unwrap_or_else(|| cx.caller().owner().into_owned())

@@ -1,4 +1,4 @@
-//! A part of a job's output: by offset, from its end, what is new, or lines that match.
+//! A part of a job's output: from an offset, from the end, the new part, or the lines that match.
 
 use std::{io, path::Path};
 
@@ -15,7 +15,7 @@ use super::{
     spool::{Record, Stream, step_over},
     store::Job,
 };
-use crate::{memory::Memory, room::Room};
+use crate::{giving_way::giving_way, memory::Memory, room::Room};
 
 /// Of which stream.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
@@ -27,7 +27,7 @@ pub(super) enum Which {
     Stderr,
 }
 
-/// Which part is wanted.
+/// The part of an output that a caller wants.
 #[derive(Debug)]
 pub(super) struct Page {
     pub(super) from: From,
@@ -37,19 +37,19 @@ pub(super) struct Page {
     pub(super) room: Room,
 }
 
-/// Where it begins.
+/// Where the page begins.
 #[derive(Debug)]
 pub(super) enum From {
     Offset(u64),
-    /// So many bytes before the end.
+    /// At so many bytes before the end.
     Tail(u64),
-    /// All of it, or if there is no room for that a little of its end.
+    /// At the beginning; or a little before the end, if there is no room for the whole output.
     End,
-    /// What came after this offset, or the end of that.
+    /// After this offset; or later, if there is room only for the end of that part.
     New(u64),
 }
 
-/// What was read.
+/// A page that was read.
 pub(super) struct Read {
     pub(super) text: String,
     pub(super) lines: Option<Vec<MatchingLine>>,
@@ -57,12 +57,13 @@ pub(super) struct Read {
     pub(super) next: u64,
     pub(super) total: u64,
     pub(super) dropped: u64,
-    /// If this is what a terminal shows: its size, and where it writes next.
+    /// The size and the cursor, if the text is a terminal's screen.
     pub(super) screen: Option<String>,
 }
 
 impl Page {
-    /// All that a job without a terminal wrote after an offset, or the end of it.
+    /// Returns the page with all that a job without a terminal wrote after an offset, or with the
+    /// end of that.
     pub(super) fn since(offset: u64, room: Room) -> Self {
         Self {
             from: From::New(offset),
@@ -73,7 +74,7 @@ impl Page {
         }
     }
 
-    /// Does one stream alone count?
+    /// Returns whether the page holds one stream alone.
     pub(super) fn is_of_one_stream(&self) -> bool {
         !matches!(self.stream, Which::Both)
     }
@@ -92,13 +93,13 @@ impl Page {
         let most = self.limit.min(self.room.bytes) as u64;
         let wanted = match self.from {
             From::Offset(offset) => offset.min(total),
-            // No more than there is room for, and of that the end.
+            // Reads no more than there is room for, and of that the end.
             From::Tail(bytes) => total.saturating_sub(bytes.min(most)),
             From::End if total <= most => 0,
             From::End => total - most.min(show::EXCERPT_BYTES as u64),
             From::New(offset) => offset.max(total.saturating_sub(most)).min(total),
         };
-        // What is no longer kept is stepped over, and counted.
+        // Bytes that are no longer kept are skipped and counted.
         let (offset, most) = step_over(hole, wanted);
         let dropped = offset - wanted;
         if let Some(regex) = search {
@@ -155,7 +156,7 @@ impl Page {
         })
     }
 
-    /// What the job's terminal shows, instead.
+    /// Reads the screen of the job's terminal instead.
     pub(super) fn screen(
         &self,
         job: &Job,
@@ -167,7 +168,8 @@ impl Page {
         let record = Record::open(&job.dir, extent).map_err(failed)?;
         let size = job.size();
         memory.need(screen::bytes_needed(size))?;
-        let screen = screen::render(&record, extent.dropped, size, cx).map_err(failed)?;
+        let draw = || screen::render(&record, extent.dropped, size, cx);
+        let screen = giving_way(draw).flatten().map_err(failed)?;
         let Some(mut screen) = screen else {
             return Err(
                 ToolError::new("the screen of this job takes too long to draw")

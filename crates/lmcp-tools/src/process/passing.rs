@@ -1,4 +1,5 @@
-//! The folder of a server that keeps nothing: it goes with the server, and what a killed one left goes with the next.
+//! The folder of a server that keeps nothing. The server removes it at its end; the next server removes one that a
+//! killed server left.
 
 use std::{
     env,
@@ -14,10 +15,10 @@ use super::store::{is_locked, random_name};
 
 const PREFIX: &str = "lmcp-";
 
-/// Makes a folder. Its lock is held for as long as the file is open, and tells others that the server lives.
+/// Makes a folder. Its lock is held as long as the returned file is open, and tells other servers that this one lives.
 pub(super) fn make() -> io::Result<(PathBuf, File)> {
     let path = env::temp_dir().join(format!("{PREFIX}{}", random_name()));
-    // It gets its name when it is locked, so that nobody takes it for one that was left behind.
+    // The folder gets its final name after it is locked, so that no server takes it for a folder that was left behind.
     let draft = path.with_extension("new");
     DirBuilder::new().mode(0o700).create(&draft)?;
     match lock(&draft).and_then(|lock| fs::rename(&draft, &path).map(|()| lock)) {
@@ -35,7 +36,7 @@ fn lock(folder: &Path) -> io::Result<File> {
     Ok(lock)
 }
 
-/// The folders that killed servers of this user left behind, where none of their commands runs any more.
+/// Returns the folders that killed servers of this user left behind, unless a command still runs there.
 pub(super) fn left_over() -> Vec<PathBuf> {
     let entries = fs::read_dir(env::temp_dir())
         .into_iter()
@@ -46,17 +47,18 @@ pub(super) fn left_over() -> Vec<PathBuf> {
     paths.filter(|path| is_left_over(path)).collect()
 }
 
-/// Removes the folder of a server that keeps nothing, if that server is gone and its last command with it. The guard of
-/// a command and the server end in any order, so each of them calls this when it is done.
+/// Removes the folder of a server that keeps nothing, if that server and its last command are gone. The guard of a
+/// command and the server end in any order, so each of them calls this when it is done.
 pub(super) fn remove_if_over(path: &Path) {
     let name = path.file_name().and_then(|name| name.to_str());
     if name.is_some_and(is_name) && File::open(path).is_ok_and(|folder| is_free(&folder)) {
-        // It fails where another command is not done.
+        // This fails while another command has its folder there.
         let _ = fs::remove_dir(path);
     }
 }
 
-/// Is the server gone that made the folder? Several may ask at once, so the lock they ask with is shared.
+/// Returns whether the server that made the folder is gone. Several processes may ask at once, so each asks with a
+/// shared lock.
 fn is_free(folder: &File) -> bool {
     flock(folder, FlockOperation::NonBlockingLockShared).is_ok()
 }
@@ -86,7 +88,7 @@ mod tests {
     fn what_a_living_server_has_stays_and_what_a_killed_one_left_is_found() {
         let (path, lock) = make().unwrap();
         assert!(!left_over().contains(&path));
-        // As a server that is killed lets go of it.
+        // A server that is killed lets go of the lock like this.
         drop(lock);
         fs::write(path.join("x"), "").unwrap();
         assert!(left_over().contains(&path));

@@ -1,4 +1,4 @@
-//! A pattern that is looked for in the output of jobs, and the memory that it holds while it is used.
+//! A pattern that is searched for in the output of jobs, and the memory that it holds while it is used.
 
 use std::{io, ops::Deref};
 
@@ -11,17 +11,19 @@ use crate::{
     pattern,
 };
 
-/// A pattern, ready to be looked for.
+/// A compiled pattern, with its memory.
 #[derive(Debug)]
 pub(super) struct Pattern {
     regex: Regex,
     _memory: Reservation,
 }
 
-/// How large a pattern may become, in bytes. Most are small, and whoever waits for one holds little.
+/// How large a pattern may become, in bytes. Most patterns fit the small size, so a caller that waits
+/// for one holds little memory.
 struct Size {
     compiled: usize,
-    /// What it keeps in order to be fast, twice: one way for the end of a match, one for its beginning.
+    /// The cache that makes matching fast. A pattern has two: one finds the end of a match, one its
+    /// beginning.
     cache: usize,
 }
 
@@ -38,10 +40,10 @@ const SIZES: [Size; 2] = [
 ];
 
 impl Pattern {
-    /// Reads a pattern off the thread that serves: a long one takes a while.
+    /// Compiles a pattern on a blocking thread: a long one takes a while.
     ///
     /// # Errors
-    /// It is none, too long or too large, or there is no memory for it.
+    /// The pattern is not valid, too long or too large, or there is no memory for it.
     pub(super) async fn read(text: Option<String>, cx: &Cx) -> ToolResult<Option<Self>> {
         let Some(text) = text else {
             return Ok(None);

@@ -1,9 +1,9 @@
-//! Which processes may use a socket of ours: none that some guard confines to less than the socket gives.
+//! Decides which processes may use a socket of the server: none that some guard confines to less than the socket gives.
 //!
-//! The kernel says which process connected. A guard adopts whatever its command starts, so the guard of a confined command
-//! is always among the processes above it, and its command line says what it confines to. A command cannot change that
-//! line; a line that it forges can only take more away from it. A process whose guard is gone is known by its mark
-//! (`lmcp_private::mark`).
+//! The kernel says which process connected. A guard adopts every process that its command starts, so the guard of a confined
+//! command is always among the processes above such a process, and the guard's command line says what it confines to. A
+//! command cannot change that line; a line that a command forges can only take more away from the command. A process whose
+//! guard is gone is known by its mark (`lmcp_private::mark`).
 
 use std::{
     collections::HashMap,
@@ -33,23 +33,24 @@ use serde_json::json;
 
 use super::{rights::Rights, tree::Process};
 
-/// More generations than anybody has who does not hide something.
+/// The most generations above a process that are followed. Only a process that hides something has more.
 const MOST_GENERATIONS: usize = 256;
-/// So often the line of ancestors is read while it changes, unless that took this many looks at a process.
+/// How often the line of ancestors is read again while it changes, and how many looks at a process this may take in all.
 const MOST_TRIES: usize = 16;
 const MOST_LOOKS: usize = 2 * MOST_GENERATIONS;
-/// So many confined processes are remembered.
+/// The most confined processes that are remembered.
 const MOST_KNOWN: usize = 1 << 14;
 
-/// Processes that were found below a guard which confines to less than a socket gives, by when they were started. They stay
-/// below it, so one that comes again, or starts another that does, costs next to nothing.
+/// Processes that were found below a guard which confines to less than a socket gives, by the time at which they were
+/// started. They stay below that guard, so a process that connects again, or whose child connects, is refused at almost no
+/// cost.
 #[derive(Debug, Default)]
 pub(crate) struct Confined(Mutex<HashMap<Pid, u64>>);
 
-/// Refuses a process that connected to a socket which gives these rights, and says why.
+/// Refuses a process that connected to a socket which gives these rights if a guard confines the process to less.
 ///
-/// `None` is a process of another pid namespace that is not below ours. It is not below any guard that we could see, so it
-/// is let in.
+/// `None` stands for a process of another pid namespace that is not below this one. No guard that this server could see is
+/// above such a process, so it is let in.
 pub(crate) fn admit(
     rights: &Rights,
     known: &Confined,
@@ -61,21 +62,21 @@ pub(crate) fn admit(
     };
     let handle = match getsockopt(&socket, PeerPidfd) {
         Ok(handle) => Some(handle),
-        // Before Linux 6.5 there are only numbers.
+        // Before Linux 6.5 the kernel tells only numbers of processes.
         Err(Errno::ENOPROTOOPT) => None,
         Err(Errno::EMFILE | Errno::ENFILE) => return Err(Refusal::NotNow),
         Err(_) => return Err(Refusal::Ended),
     };
     let verdict = admit_process(rights, known, process);
-    // As long as it is there, nobody else has its number.
+    // As long as the process is there, no other process has its number.
     if handle.is_some_and(|handle| has_ended(&handle)) {
         return Err(Refusal::Ended);
     }
     verdict
 }
 
-/// Refuses a process that a guard confines to less than these rights. Whether it still is the process that is meant is for
-/// the caller to find out, afterwards.
+/// Refuses a process that a guard confines to less than these rights. The caller must check afterwards that the number still
+/// belongs to the process that was meant.
 pub(super) fn admit_process(
     rights: &Rights,
     known: &Confined,
@@ -130,7 +131,7 @@ impl From<Refusal> for RpcError {
             Refusal::Confined => Self::invalid_request(
                 "the process that connects was started by a confined command, and this server may do more than that",
             )
-            // Neither what the server may do nor whose child the process is will ever change.
+            // Neither the rights of the server nor the ancestors of the process will ever change.
             .with_data(json!({ "retriable": false })),
             Refusal::Ended => Self::invalid_request(
                 "the process that connected has ended, so nobody can tell what it may do",
@@ -151,7 +152,7 @@ impl From<Refusal> for RpcError {
     }
 }
 
-/// The line of a process cannot be read: because of the process, or because nothing can be read?
+/// Returns why the line of a process cannot be read: because of the process, or because nothing can be read.
 fn why_unknown() -> Refusal {
     match Process::of(getpid()) {
         Some(_) => Refusal::Unknown,
@@ -159,8 +160,8 @@ fn why_unknown() -> Refusal {
     }
 }
 
-/// Is a process below a guard that confines to less than these rights? `None` if it is gone, or if something changed while it
-/// was looked at.
+/// Decides whether a process is below a guard that confines to less than these rights. Returns `None` if the process is
+/// gone, or if something changed during the look.
 fn judge(
     rights: &Rights,
     known: &Confined,
@@ -183,10 +184,10 @@ fn judge(
 
 /// The guards above a process.
 enum Above {
-    /// The one at this place in the line confines to less than the rights, and does not confine this process as well: a guard
-    /// that confines both takes nothing from what we can give.
+    /// The guard at this place in the line confines to less than the rights, and does not confine this server as well: a
+    /// guard that confines both takes nothing from what the server can give.
     Narrower(usize),
-    /// There is none of that kind, but one with a fence: a mark is its work.
+    /// There is no narrower guard, but one with a fence: the mark of the process comes from that guard.
     Fence,
     Nothing,
 }
@@ -207,7 +208,7 @@ fn narrower_guard(rights: &Rights, line: &[Process]) -> Option<Above> {
     Some(above)
 }
 
-/// Was a process inside a fence whose guard is gone? `None` if it has ended.
+/// Returns whether a process was inside a fence whose guard is gone. `None` if the process has ended.
 fn is_marked(process: Pid) -> Option<bool> {
     if mark::is_on_us() {
         return Some(false);
@@ -215,26 +216,26 @@ fn is_marked(process: Pid) -> Option<bool> {
     mark::is_on(process).ok()?
 }
 
-/// Is this the command line of a guard that confines to less than these rights?
+/// Returns whether this is the command line of a guard that confines to less than these rights.
 pub(super) fn is_narrower_guard(command_line: &[u8], rights: &Rights) -> bool {
     if !is_guard(command_line) {
         return false;
     }
     let mut words = command_line.split(|byte| *byte == 0);
     let held = words.nth(2).map(serde_json::from_slice::<Rights>);
-    // A guard of another version that says nothing is taken for a strict one.
+    // A guard of another version whose rights cannot be read is taken for a strict one.
     held.is_none_or(|held| held.map_or(true, |held| !held.covers(rights)))
 }
 
-/// This process and those above it.
+/// Returns this process and those above it.
 pub(super) fn own_line() -> Vec<Pid> {
     let mut looks = MOST_LOOKS;
     let own = line(getpid(), &mut looks, |_| false).unwrap_or_default();
     own.into_iter().map(|process| process.pid).collect()
 }
 
-/// A process and those above it, up to one that is the last to be looked at. `None` if it is gone, or if they changed while
-/// they were looked at.
+/// Returns a process and those above it, up to the first for which `is_last` is true. `None` if a process is gone, or if the
+/// line changed during the look.
 fn line(
     process: Pid,
     looks: &mut usize,
@@ -247,13 +248,14 @@ fn line(
         let found = Process::of(parent);
         let has_another = Process::of(child.pid).is_none_or(|now| now.parent != Some(parent));
         match found {
-            // The parent ended, and another adopted the child.
+            // The parent ended, and another process adopted the child.
             _ if has_another => return None,
-            // Nobody is older than its parent: the number is somebody else's by now.
+            // No child is older than its parent: the number belongs to another process by now.
             Some(found) if found.started > child.started => return None,
             Some(found) => line.push(found),
             None if could_be_ours(parent) => return None,
-            // It is there and hidden from us: somebody else's, and so is what is above. Guards run as our user.
+            // The process is there but hidden from the server, so it belongs to another user, as do those above it. Guards
+            // run as the server's user.
             None => break,
         }
         if line.len() > MOST_GENERATIONS {
@@ -263,7 +265,7 @@ fn line(
     Some(line)
 }
 
-/// A process of our user can be read, unless too many files are open.
+/// Returns whether a process may belong to the server's user. Such a process can be read, unless too many files are open.
 fn could_be_ours(process: Pid) -> bool {
     let found = fs::metadata(format!("/proc/{process}"));
     let whose = found.map(|found| lmcp_private::whose(found.uid()));
@@ -275,7 +277,7 @@ fn has_ended(handle: &OwnedFd) -> bool {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // Readable when it has ended.
+    // The handle of a process is readable once the process has ended.
     poll(&mut [PollFd::new(handle, PollFlags::IN)], Some(&at_once)) != Ok(0)
 }
 
@@ -333,7 +335,7 @@ mod tests {
         let refused = admit_process(&Rights::default(), &known, pid);
         assert_eq!(refused, Err(Refusal::Confined));
         assert!(known.contains(&Process::of(pid).unwrap()));
-        // Another process that had the number before is another process.
+        // A process that had the same number earlier is not this one.
         let (mut former, known) = (own, Confined::default());
         former.started += 1;
         known.add(&[former]);

@@ -1,6 +1,6 @@
-//! Places for what runs at once, shared between callers: a caller may take another place while it then holds at most twice
-//! as many as stay free. One caller alone gets two thirds, and whoever comes next finds a place. The first place of a caller
-//! is granted while there is any. Where callers cannot be told apart there is nobody to leave places for.
+//! Places for commands and jobs that run at once, shared between callers. A caller may take another place if it then holds
+//! at most twice as many as stay free. So one caller alone gets two thirds, and the next caller finds a place. The first
+//! place of a caller is granted while there is any. Where callers cannot be told apart, no places are left for others.
 
 use std::{
     collections::HashMap,
@@ -9,19 +9,19 @@ use std::{
 
 use lmcp_core::{CallerTransport, Cx, ToolError, ToolResult};
 
-/// So many that run, by whose places they take.
+/// How many run, by the caller whose places they take.
 pub(crate) type Counts = HashMap<String, usize>;
 
 /// Places of one kind.
 #[derive(Debug)]
 pub(crate) struct Places {
-    /// What is counted here: commands, jobs.
+    /// The name of what is counted: commands, jobs.
     what: &'static str,
     most: usize,
     taken: Mutex<Counts>,
 }
 
-/// A place that is taken, until this is dropped.
+/// A place that stays taken until this is dropped.
 #[derive(Debug)]
 pub(crate) struct CommandPlace {
     places: Arc<Places>,
@@ -40,24 +40,25 @@ impl Places {
     /// Takes a place.
     ///
     /// # Errors
-    /// There is none, or none for this caller.
+    /// No place is free, or none for this caller.
     pub(crate) fn take(self: &Arc<Self>, cx: &Cx) -> ToolResult<CommandPlace> {
         let mut taken = self.lock();
         self.check(cx, &taken)?;
         Ok(self.note(cx, &mut taken))
     }
 
-    /// Takes a place where these are taken, here and elsewhere. Whoever counts them does so in turn, those that are taken
-    /// here first: what is recorded elsewhere meanwhile is counted twice, and never missed.
+    /// Takes a place, where `all` are the places that are taken here and elsewhere. Callers of this function count one after
+    /// the other, and count the places that are taken here first: a job that is recorded elsewhere meanwhile is counted
+    /// twice, and never missed.
     ///
     /// # Errors
-    /// There is none, or none for this caller.
+    /// No place is free, or none for this caller.
     pub(crate) fn take_beside(self: &Arc<Self>, cx: &Cx, all: &Counts) -> ToolResult<CommandPlace> {
         self.check(cx, all)?;
         Ok(self.note(cx, &mut self.lock()))
     }
 
-    /// Those that are taken here.
+    /// Returns the places that are taken here.
     pub(crate) fn taken(&self) -> Counts {
         self.lock().clone()
     }
@@ -73,7 +74,8 @@ impl Places {
 
     fn check(&self, cx: &Cx, taken: &Counts) -> ToolResult<()> {
         let caller = cx.caller();
-        // Whoever talks to a server on its pipes has it alone. On ports and sockets others may come, with names or without.
+        // A client that talks to the server on its pipes has the server alone. On ports and sockets other clients may come,
+        // with names or without.
         let others_come = matches!(
             caller.transport(),
             CallerTransport::Http | CallerTransport::Unix

@@ -1,22 +1,22 @@
-//! Output as a person would see it: without escape sequences, and of a line that was written over again and again the last
-//! state. The record keeps every byte; this is only how it is shown.
+//! Output as a person would see it: without escape sequences, and with only the last state of a line that was overwritten.
+//! The record keeps every byte; only the shown text is changed.
 
 use std::{iter::Peekable, str::Chars};
 
-/// A longer way to the right means "to the end of the row", and there are no rows here.
+/// A longer move to the right means "to the end of the row", and there are no rows here.
 const MOST_GAP: usize = 500;
 
-/// What was written to pipes. Line ends stay as they are.
+/// Returns text that was written to pipes. Line ends stay as they are.
 pub(super) fn text(bytes: &[u8]) -> String {
     clean(bytes, Ends::Kept)
 }
 
-/// What was written to a terminal, which makes `\r\n` of every `\n`.
+/// Returns text that was written to a terminal, which makes `\r\n` of every `\n`.
 pub(super) fn terminal_text(bytes: &[u8]) -> String {
     clean(bytes, Ends::Plain)
 }
 
-/// Is it shown as it is?
+/// Returns whether the bytes are shown as they are.
 pub(super) fn is_plain(bytes: &[u8]) -> bool {
     !bytes
         .iter()
@@ -62,7 +62,7 @@ fn clean(bytes: &[u8], ends: Ends) -> String {
 #[derive(Default)]
 struct Line {
     letters: Vec<char>,
-    /// Where the next one goes.
+    /// The position of the next letter.
     at: usize,
 }
 
@@ -84,11 +84,11 @@ impl Line {
         self.at = 0;
     }
 
-    /// Behind ESC.
+    /// Handles the letters after ESC.
     fn escape(&mut self, letters: &mut Peekable<Chars<'_>>) {
         match letters.next() {
             Some('[') => self.control(letters),
-            // A title, a link and the like: up to BEL, or ESC and `\`.
+            // A title, a link and the like end with BEL, or with ESC and `\`.
             Some(']' | 'P' | 'X' | '^' | '_') => {
                 while let Some(letter) = letters.next() {
                     if letter == '\u{7}' {
@@ -108,7 +108,8 @@ impl Line {
         }
     }
 
-    /// Behind ESC and `[`: numbers, then a letter that says what to do. What is done within a line is done here.
+    /// Handles the letters after ESC and `[`: numbers, then a letter that names the action. Only actions within a line are
+    /// done.
     fn control(&mut self, letters: &mut Peekable<Chars<'_>>) {
         let mut numbers = String::new();
         while let Some(letter) = letters.next_if(|letter| matches!(letter, ' '..='?')) {

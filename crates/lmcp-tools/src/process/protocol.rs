@@ -1,4 +1,4 @@
-//! What the server and the guard of a command say to each other: one JSON value a line.
+//! The messages between the server and the guard of a command: one JSON value a line.
 
 use std::{
     borrow::Cow,
@@ -12,67 +12,69 @@ use serde::{Deserialize, Serialize};
 
 use super::{long, rights::Rights};
 
-/// The first line to a guard: what to run. It is also what a job is started again from.
+/// The first line to a guard: what to run. A job is also started again from its order.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Order {
-    /// Where output and end are recorded.
+    /// The folder in which the output and the end are recorded.
     pub(crate) dir: PathBuf,
     pub(crate) argv: Vec<String>,
-    /// Is the last word a line that a shell runs?
+    /// Whether the last word is a line that a shell runs.
     #[serde(default)]
     pub(crate) is_line: bool,
-    /// The last word is not here: so many bytes follow the order on the socket, as they are.
+    /// The length in bytes of the last word, if that is not in the order but follows it on the socket as it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) line_follows: Option<usize>,
     pub(crate) env: BTreeMap<String, String>,
-    /// The tool chain of the session that started it; the server's, where that is not known.
+    /// The tool chain of the session that started the command; `None` stands for the server's.
     #[serde(default)]
     pub(crate) session: Option<BTreeMap<String, String>>,
-    /// What the umask of that session takes from the modes of new files, beside that of the server.
+    /// The bits that the umask of that session takes from the modes of new files, beside the umask of the server.
     #[serde(default)]
     pub(crate) umask: u32,
     pub(crate) cwd: PathBuf,
     pub(crate) stdin: Stdin,
-    /// Run it on a terminal of this size.
+    /// The size of the terminal on which the command runs, if it has one.
     pub(crate) tty: Option<Size>,
-    /// After this time it is stopped.
+    /// The time after which the command is stopped.
     pub(crate) timeout_ms: Option<u64>,
-    /// From TERM to KILL.
+    /// The time between TERM and KILL.
     pub(crate) grace_ms: u64,
-    /// A job from the start.
+    /// Whether the command is a job from the start.
     pub(crate) keep: bool,
-    /// Ends with the server even if it is a job: nobody could find it again, and its record goes with it.
+    /// Whether the command ends with the server even if it is a job: nobody could find it again, and its record is removed
+    /// with it.
     #[serde(default)]
     pub(crate) passing: bool,
-    /// Ends with the conversation it was started in, even if it is a job.
+    /// Whether the command ends with the conversation in which it was started, even if it is a job.
     #[serde(default)]
     pub(crate) with_session: bool,
-    /// How much output is recorded; of more, the beginning and the end.
+    /// How many bytes of output are recorded. Of a longer output, the beginning and the end are recorded.
     pub(crate) spool_bytes: u64,
-    /// What the command may do, for those who come to the guard's socket. Not recorded with the order.
+    /// The rights of the command, against which the guard checks processes that connect to its socket. Not recorded with the
+    /// order.
     #[serde(default)]
     pub(crate) rights: Rights,
-    /// Where the command may go, if that is confined.
+    /// The folders that the command may use, if it is confined.
     pub(crate) fence: Option<Fence>,
-    /// What whoever comes to the guard's socket must know.
+    /// The key that every peer on the guard's socket must send.
     pub(crate) key: String,
-    /// The guard's standard output is a file that gets the command's output, too.
+    /// Whether the guard's standard output is a file that gets the command's output, too.
     pub(crate) log: bool,
 }
 
-/// What a command reads.
+/// The standard input of a command.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Stdin {
     Closed,
     /// The content of a file, then the end. The guard finds the file open as its own standard error.
     Given,
-    /// What is sent later.
+    /// Text that is sent later.
     Open,
 }
 
 impl Order {
-    /// The command as its caller wrote it.
+    /// Returns the command as its caller wrote it.
     pub(crate) fn shown(&self) -> Cow<'_, str> {
         match self.argv.last() {
             Some(line) if self.is_line => Cow::Borrowed(line),
@@ -80,7 +82,7 @@ impl Order {
         }
     }
 
-    /// Takes the line out that is too long for a command line. It may have megabytes, of which an order would be one copy, and
+    /// Takes out a line that is too long for a command line. The line may have megabytes: the order would hold one copy, and
     /// the message with the order another.
     pub(super) fn take_long_line(&mut self) -> Option<String> {
         if !long::is_long_line(self) {
@@ -91,7 +93,7 @@ impl Order {
         Some(line)
     }
 
-    /// Puts it back.
+    /// Puts the line back.
     pub(super) fn put_line(&mut self, line: String) {
         self.line_follows = None;
         if let Some(last) = self.argv.last_mut() {
@@ -121,16 +123,16 @@ pub(crate) struct Size {
     pub(crate) cols: u16,
 }
 
-/// What a confined command may touch.
+/// The folders that a confined command may use.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Fence {
-    /// Everything below these.
+    /// Folders below which everything is allowed.
     pub(crate) write: Vec<Folder>,
-    /// Reading and running below these.
+    /// Folders below which reading and running is allowed.
     pub(crate) read: Vec<Folder>,
 }
 
-/// A folder by its path, and which one it was when the server looked: what is put in its place is another.
+/// A folder by its path, and its identity when the server looked. Another folder at the same path has another identity.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Folder {
     #[serde(default, skip_serializing_if = "is_nowhere")]
@@ -139,8 +141,8 @@ pub(crate) struct Folder {
     pub(crate) id: Id,
 }
 
-/// Which folder it is. The number of a folder that was removed is soon another's, so the time at which it was made is part of
-/// it where the file system knows that; a record from before that was kept is of no folder that there is.
+/// The identity of a folder. The number of a removed folder is soon used again, so the time at which the folder was made is
+/// part of the identity, where the file system knows that time. There, an older record without the time matches no folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Id {
     pub(crate) device: u64,
@@ -154,18 +156,18 @@ fn is_nowhere(path: &Path) -> bool {
     path.as_os_str().is_empty()
 }
 
-/// From the server to a guard.
+/// Messages from the server to a guard.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Ask {
-    /// The first that is said by who came through the socket.
+    /// The first message of a peer that came through the socket.
     Hello {
         key: String,
-        /// It stays to hear what happens, and gives up its place for one who comes to do something.
+        /// Whether the peer stays to hear what happens. Such a peer gives up its place to one that asks for something.
         #[serde(default)]
         follows: bool,
     },
-    /// More for its stdin; then perhaps the end of it.
+    /// More text for the standard input, and perhaps its end.
     Input {
         text: String,
         eof: bool,
@@ -174,44 +176,44 @@ pub(crate) enum Ask {
     Signal {
         number: i32,
     },
-    /// TERM to everything, and KILL after a while.
+    /// Sends TERM to everything, and KILL after a while.
     Stop {
         grace_ms: u64,
     },
     Resize(Size),
-    /// Say whether it waits for input.
+    /// Asks whether the command waits for input.
     Look,
-    /// Let other servers in, and be listed.
+    /// Lets other servers connect, and lists the command.
     Open,
-    /// That, and go on when the server is gone.
+    /// Does the same, and lets the command go on when the server is gone.
     Keep,
 }
 
-/// From a guard to the server.
+/// Messages from a guard to the server.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Word {
     Started {
         pid: i32,
     },
-    /// It could not be started.
+    /// The command could not be started.
     Failed {
         error: String,
     },
-    /// There are so many bytes of output, kept like this.
+    /// The number of bytes of output, and how they are kept.
     Grown {
         bytes: u64,
         #[serde(flatten)]
         extent: Extent,
     },
     Ended(End),
-    /// Whether it waits for input on its terminal.
+    /// Whether the command waits for input on its terminal.
     Looks {
         waits: Option<Waits>,
     },
-    /// What was asked is done.
+    /// The guard did what it was asked.
     Done,
-    /// It is not, and why.
+    /// The guard did not do what it was asked, and why.
     Refused {
         why: String,
     },
@@ -228,7 +230,7 @@ pub(crate) enum Waits {
 }
 
 impl Waits {
-    /// For the line that says how a job is.
+    /// Returns the words for the line that tells the state of a job.
     pub(crate) fn words(waits: Option<Self>) -> &'static str {
         match waits {
             None => "",
@@ -242,42 +244,42 @@ impl Waits {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct End {
     pub(crate) exit_code: Option<i32>,
-    /// The number of the signal that ended it.
+    /// The number of the signal that ended the command.
     pub(crate) signal: Option<i32>,
-    /// It was never run, and why: the last step before it failed.
+    /// Why the command was never run: the last step before it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) not_run: Option<String>,
-    /// It was stopped because its time was over.
+    /// Whether the command was stopped because its time was over.
     pub(crate) timed_out: bool,
-    /// It was stopped because somebody asked for it.
+    /// Whether the command was stopped because a caller asked for it.
     pub(crate) stopped: bool,
     pub(crate) duration_ms: u64,
-    /// Of the command and all that it waited for.
+    /// The processor time of the command and of all children that it waited for.
     pub(crate) cpu_ms: u64,
-    /// Of the largest process among them.
+    /// The peak memory of the largest of these processes.
     pub(crate) peak_memory_bytes: u64,
-    /// Processes that it left behind.
+    /// The processes that the command left behind.
     pub(crate) left_running: Vec<i32>,
-    /// All output, recorded or not.
+    /// The length of all output, recorded or not.
     pub(crate) bytes: u64,
     #[serde(flatten)]
     pub(crate) extent: Extent,
-    /// How much of it is kept nowhere, because it could not be recorded.
+    /// How many bytes of the output are kept nowhere, because they could not be recorded.
     #[serde(default)]
     pub(crate) lost: u64,
-    /// Why not all of it could be recorded: the disk is full, say.
+    /// Why some of the output could not be recorded: the disk is full, say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) not_recorded: Option<String>,
     /// Seconds since 1970.
     pub(crate) ended_at: u64,
 }
 
-/// What of a command's output is kept, and where.
+/// Which part of a command's output is kept, and where.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Extent {
-    /// What is not kept, from the first offset to before the second.
+    /// The bytes that are not kept: from the first offset to before the second.
     pub(crate) dropped: Option<(u64, u64)>,
-    /// It is not in the command's folder, because it could not be recorded there.
+    /// The files in memory that hold the output, if it could not be recorded in the command's folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) memory: Option<InMemory>,
 }
@@ -285,11 +287,11 @@ pub(crate) struct Extent {
 /// Files in memory that the guard of a command has open.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct InMemory {
-    /// The guard's process.
+    /// The number of the guard's process.
     pub(crate) guard: i32,
-    /// The number of the open file with the output,
+    /// The number of the open file with the output.
     pub(crate) output: i32,
-    /// and of that with the changes of the stream.
+    /// The number of the open file with the changes of the stream.
     pub(crate) marks: i32,
 }
 

@@ -1,5 +1,5 @@
-//! What a confined command could not read, and the folder that the operator can name with `--also-read` to let it: the
-//! kernel says no more than "Permission denied".
+//! Finds out what a confined command could not read, and which folder the operator can name with `--also-read` to let
+//! it: the kernel says no more than "Permission denied".
 
 use std::{
     collections::BTreeSet,
@@ -10,18 +10,18 @@ use std::{
 
 use super::{fence, protocol::Fence};
 
-/// Of a long output, so many lines are looked at, from its end.
+/// The number of lines that are read at the end of a long output.
 const LINES: usize = 200;
-/// Folders of programs, beside which lies the rest of their tool chain.
+/// Names of folders of programs. The rest of a tool chain lies beside them.
 const PROGRAMS: &[&str] = &["bin", "sbin", "shims", "libexec"];
-/// Folders in a home that hold secrets, or those of many programs: nobody is told to open them.
+/// Folders in a home that hold secrets, or the files of many programs. No hint names them.
 const CLOSED: &[&str] = &[
     ".aws", ".azure", ".config", ".docker", ".gnupg", ".kube", ".ssh",
 ];
-/// Folders named at once.
+/// The most folders that one hint names.
 const MOST: usize = 3;
 
-/// Folders of PATH that are there, and that commands behind this fence cannot run anything from.
+/// Returns the folders of PATH that exist, and from which commands behind this fence cannot run anything.
 pub(crate) fn path_outside(fence: &Fence) -> Vec<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let mut found: Vec<PathBuf> = Vec::new();
@@ -33,8 +33,8 @@ pub(crate) fn path_outside(fence: &Fence) -> Vec<PathBuf> {
     found
 }
 
-/// What to tell of a command behind this fence that ended so and wrote this, if it looks as if the fence was in its way.
-/// `path` is its PATH.
+/// Returns a hint for a command behind this fence that ended with this code and this output, if the fence seems to have
+/// been in its way. `path` is the command's PATH.
 pub(super) fn hint(
     fence: &Fence,
     exit_code: Option<i32>,
@@ -74,7 +74,7 @@ fn is_of_path(letter: char) -> bool {
     letter.is_alphanumeric() || "/._-+@~".contains(letter)
 }
 
-/// What a word of a message may mean: a path, or a program somewhere along PATH.
+/// Returns the paths that a word of a message may mean: the word itself, or a program somewhere along PATH.
 fn places(word: &str, path: &str) -> Vec<PathBuf> {
     if word.starts_with('/') {
         return vec![word.into()];
@@ -86,14 +86,14 @@ fn places(word: &str, path: &str) -> Vec<PathBuf> {
     programs.filter(|program| program.is_file()).collect()
 }
 
-/// Where a path really leads, if something is there that the fence keeps commands from.
+/// Returns where a path really leads, if something is there that the fence keeps commands from.
 fn outside(fence: &Fence, path: &Path) -> Option<PathBuf> {
     let real = can_be_seen(path).then(|| fs::canonicalize(path).ok())??;
     (can_be_seen(&real) && !fence::lets_read(fence, &real)).then_some(real)
 }
 
-/// Could a confined command see that it is there? It may look everywhere, but without the powers of root: what it cannot
-/// find out itself, it is not told here.
+/// Returns whether a confined command could see that the path exists. Such a command may look everywhere, but without
+/// the powers of root. A hint must not tell it more than it can find out itself.
 fn can_be_seen(path: &Path) -> bool {
     let lets_in =
         |found: fs::Metadata| lmcp_private::is_ours(found.uid()) || found.mode() & 0o001 != 0;
@@ -101,7 +101,8 @@ fn can_be_seen(path: &Path) -> bool {
     above.all(|folder| fs::metadata(folder).is_ok_and(lets_in))
 }
 
-/// The folder to name: for a program its tool chain, for other files in a home the folder of the program they belong to.
+/// Returns the folder to name: for a program its tool chain, for other files in a home the folder of the program they
+/// belong to.
 fn folder(real: &Path) -> Option<PathBuf> {
     let home = env::var_os("HOME").map(PathBuf::from);
     let home = home.and_then(|home| home.canonicalize().ok());
@@ -123,7 +124,7 @@ fn folder(real: &Path) -> Option<PathBuf> {
         return Some(chain.unwrap_or(folder).to_owned());
     }
     let (home, rest) = (home?, in_home?);
-    // A program's own folder: `.rustup`, `.local/share/pnpm`.
+    // The folder of one program: `.rustup`, `.local/share/pnpm`.
     let depth = if rest.starts_with(".local") { 3 } else { 1 };
     let own: PathBuf = rest.components().take(depth).collect();
     let own = home.join(own);
@@ -131,7 +132,8 @@ fn folder(real: &Path) -> Option<PathBuf> {
     (is_hidden && own.is_dir() && own != home).then_some(own)
 }
 
-/// Not a home, not `.local` in it, which holds our own records, and not the top.
+/// Returns whether a folder can be a tool chain: not a home, not `.local` in it, which holds the server's records, and
+/// not the top.
 fn is_tool_chain(folder: &Path, home: Option<&Path>) -> bool {
     let is_home = home.is_some_and(|home| home.starts_with(folder));
     !is_home && !folder.ends_with(".local") && folder.parent().is_some()

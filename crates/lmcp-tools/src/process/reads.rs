@@ -1,15 +1,15 @@
-//! Up to where each caller has read the output of a job, so that a wait looks only at what is new to it. Kept in memory: who
-//! comes to another server begins anew.
+//! The position up to which each caller has read the output of each job, so that a wait searches only output that is new to
+//! the caller. The positions are in memory: on another server, a caller begins anew.
 
 use std::{
     collections::VecDeque,
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-/// So many are remembered; of more, the oldest are forgotten.
+/// The most positions that are remembered. Of more, the oldest are forgotten.
 const MOST: usize = 1024;
 
-/// Who has read what of which job, the latest last.
+/// The positions of all callers, the latest last.
 #[derive(Debug, Default)]
 pub(crate) struct Reads(Mutex<VecDeque<Read>>);
 
@@ -21,14 +21,14 @@ struct Read {
 }
 
 impl Reads {
-    /// So many bytes of a job's output were read by somebody.
+    /// Returns how many bytes of a job's output a caller has read.
     pub(crate) fn position(&self, who: &str, job: &str) -> u64 {
         let reads = self.lock();
         let found = reads.iter().find(|read| read.job == job && read.who == who);
         found.map_or(0, |read| read.bytes)
     }
 
-    /// Somebody has read up to here.
+    /// Notes the position up to which a caller has read.
     pub(crate) fn note(&self, who: &str, job: &str, bytes: u64) {
         let mut reads = self.lock();
         reads.retain(|read| read.job != job || read.who != who);

@@ -1,8 +1,8 @@
-//! Removing a folder with everything in it, however a command built it: nested deeper than a stack or a path reaches,
-//! without leave to enter, full of links.
+//! Removes a folder with everything in it, however a command built it: nested deeper than a stack or a path reaches, with
+//! modes that forbid to enter, full of links.
 //!
-//! There is no recursion. What is nested is moved up into the first folder and removed there, so that two folders are open
-//! at a time, and every name is resolved in an open folder: no link is followed and no mount is entered.
+//! There is no recursion. Nested folders are moved up into the first folder and removed there, so that only two folders
+//! are open at a time. Every name is resolved in an open folder: no link is followed and no mount is entered.
 
 use std::{
     ffi::{CStr, CString},
@@ -21,13 +21,13 @@ use rustix::{
 
 use super::{dir, store::random_name};
 
-/// Folders that were moved up and are remembered, so that they are not looked for.
+/// The most moved folders whose names are remembered, so that they need not be searched for.
 const MOST_MOVED: usize = 4096;
 
-/// Removes a file, or a folder with all that is in it. It is no error if there is none.
+/// Removes a file, or a folder with all that is in it. A path that does not exist is no error.
 ///
-/// If the folders above do not let us, their modes are put right first. It takes its time with many files: not on a
-/// thread that serves.
+/// If the modes of the folders above forbid this, they are put right first. Removing many files takes time: do not call
+/// this on a thread that serves.
 pub(crate) fn remove_tree(path: &Path) -> io::Result<()> {
     let above = path.parent().unwrap_or(path);
     dir::insist(above, || try_remove_tree(path))
@@ -36,7 +36,7 @@ pub(crate) fn remove_tree(path: &Path) -> io::Result<()> {
 fn try_remove_tree(path: &Path) -> io::Result<()> {
     match unlinkat(CWD, path, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => return Ok(()),
-        // Linux says the first of a folder, POSIX the second.
+        // For a folder, Linux returns the first of these errors, POSIX names the second.
         Err(Errno::ISDIR | Errno::PERM) => {}
         Err(err) => return Err(err.into()),
     }
@@ -53,17 +53,18 @@ fn try_remove_tree(path: &Path) -> io::Result<()> {
     }
 }
 
-/// The work on one tree.
+/// The removal of one tree.
 struct Removal {
     top: OwnedFd,
-    /// How names of what is moved up begin: nothing else is called that.
+    /// The beginning of the names of folders that were moved up. No other file has such a name.
     name: String,
-    /// What was moved up, by the numbers in its names. More than so many are found by reading the folder again.
+    /// The numbers in the names of the folders that were moved up. Folders beyond the limit are found by reading the first
+    /// folder again.
     moved: Vec<u32>,
-    /// Numbers that were in use and are free: a folder stays small, and quick to read, if names in it recur.
+    /// Numbers that are free again. If names recur, the first folder stays small and quick to read.
     free: Vec<u32>,
     next: u32,
-    /// So much was removed or moved.
+    /// How many files and folders were removed or moved.
     done: u64,
 }
 
@@ -79,7 +80,7 @@ impl Removal {
         }
     }
 
-    /// Removes all that is in the first folder. Each round removes what is there, and brings up what was below that.
+    /// Removes all that is in the first folder. Each round removes the entries, and moves up the folders below them.
     fn empty(&mut self) -> Result<()> {
         loop {
             let (before, mut seen, mut failed) = (self.done, false, Errno::NOTEMPTY);
@@ -102,7 +103,7 @@ impl Removal {
         }
     }
 
-    /// Removes one entry of the first folder, and then what that brought up.
+    /// Removes one entry of the first folder, and then the folders that this moved up.
     fn remove_all(&mut self, name: &CStr) -> Result<()> {
         self.remove(name)?;
         while let Some(number) = self.moved.pop() {
@@ -117,7 +118,7 @@ impl Removal {
         format!("{}-{number}", self.name)
     }
 
-    /// Removes one entry of the first folder, and moves up what is below.
+    /// Removes one entry of the first folder, and moves up the full folders below it.
     fn remove(&mut self, name: &CStr) -> Result<()> {
         let top = self.top.try_clone().map_err(|_| Errno::MFILE)?;
         if !self.is_full_folder(top.as_fd(), name)? {
@@ -134,7 +135,7 @@ impl Removal {
         self.note(unlinkat(&top, name, AtFlags::REMOVEDIR))
     }
 
-    /// Removes a file, a link or an empty folder. True if it is a folder with something in it.
+    /// Removes a file, a link or an empty folder. Returns true for a folder with something in it, which stays.
     fn is_full_folder(&mut self, folder: BorrowedFd<'_>, name: &CStr) -> Result<bool> {
         match unlinkat(folder, name, AtFlags::empty()) {
             Err(Errno::ISDIR | Errno::PERM) => {}
@@ -153,7 +154,7 @@ impl Removal {
         });
         let to = self.name_of(number);
         match renameat(folder, name, &self.top, &to) {
-            // A folder without leave to write stays where it is.
+            // The kernel does not move a folder whose mode forbids to write. `enter` puts the mode right.
             Err(Errno::ACCESS) => {
                 enter(folder, name)?;
                 let moved = renameat(folder, name, &self.top, &to);
@@ -167,7 +168,7 @@ impl Removal {
         Ok(())
     }
 
-    /// Counts what was done. What somebody else has removed meanwhile is as good.
+    /// Counts a step. An entry that another process has removed meanwhile counts as well.
     fn note(&mut self, result: Result<()>) -> Result<()> {
         match result {
             Ok(()) | Err(Errno::NOENT) => {
@@ -186,11 +187,11 @@ fn enter(parent: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd> {
     ours(&openat2(parent, name, flags, Mode::empty(), resolve)?)
 }
 
-/// Opens a folder for reading, with leave to do so if its owner took that away.
+/// Opens a folder for reading, and restores its owner's rights first if they are missing.
 fn ours(folder: &OwnedFd) -> Result<OwnedFd> {
     let mode = Mode::from_raw_mode(fstat(folder)?.st_mode);
     if !mode.contains(Mode::RWXU) {
-        // Through the descriptor: a name could be another folder's by now.
+        // The mode is changed through the descriptor: a name could belong to another folder by now.
         chmod(format!("/proc/self/fd/{}", folder.as_raw_fd()), Mode::RWXU)?;
     }
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -221,7 +222,7 @@ mod tests {
             mkdirat(&at, c"e", Mode::RWXU).unwrap();
             at = openat(&at, c"d", flags, Mode::empty()).unwrap();
         }
-        // As small a stack as a thread can have.
+        // This is the smallest stack that a thread can have.
         let thread = std::thread::Builder::new().stack_size(128 * 1024);
         let removed = thread.spawn(move || remove_tree(&top)).unwrap();
         removed.join().unwrap().unwrap();
@@ -241,7 +242,7 @@ mod tests {
         remove_tree(&top).unwrap();
         assert!(!top.exists());
         assert_eq!(fs::read_to_string(outside.join("file")).unwrap(), "stays");
-        // A link in the place of the folder itself, too.
+        // The folder itself is replaced by a link, too.
         std::os::unix::fs::symlink(&outside, &top).unwrap();
         remove_tree(&top).unwrap();
         assert!(!top.is_symlink() && outside.join("file").exists());

@@ -1,8 +1,8 @@
-//! What a server lets its commands do, as a value that can be recorded and compared.
+//! The rights that a server gives to its commands, as a value that can be recorded and compared.
 //!
-//! A job keeps the rights it was started with, and a server touches only jobs whose rights are covered by its own: whoever
-//! types into a job has the job's rights. Two decisions of an operator are not in here, because they need not be: a server
-//! that is read-only or offers neither `shell` nor `shell_bg` has no tools on jobs at all.
+//! A job keeps the rights it was started with, and a server touches only jobs whose rights are covered by its own: a
+//! caller that types into a job has the job's rights. Two decisions of an operator are not part of the rights, because
+//! they need not be: a server that is read-only or offers neither `shell` nor `shell_bg` has no tools on jobs at all.
 
 use std::{
     fs, io,
@@ -22,13 +22,13 @@ use super::{
 };
 use crate::settings::Settings;
 
-/// What commands of a server may do. The default is everything: records from before there were rights say nothing.
+/// The rights of a server's commands. The default is everything, because old records hold no rights.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Rights {
-    /// Where they may go; everywhere if absent.
+    /// The folders that commands may use; all folders if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     fence: Option<Fence>,
-    /// Files below a root that have another name may be touched. Means nothing without a fence.
+    /// Whether commands may touch files below a root that have another name elsewhere. Means nothing without a fence.
     #[serde(default, skip_serializing_if = "is_false")]
     hard_links: bool,
     /// A digest of the rules that decide which commands run; absent if there are none.
@@ -37,10 +37,10 @@ pub(crate) struct Rights {
 }
 
 impl Rights {
-    /// The rights that the settings give to commands below these roots.
+    /// Returns the rights that the settings give to commands below these roots.
     ///
     /// # Errors
-    /// A folder is not there, or cannot be reached.
+    /// A folder does not exist, or cannot be reached.
     pub(crate) fn of(settings: &Settings, roots: &[PathBuf]) -> Result<Self, Error> {
         if let Some(path) = settings.also_read.iter().find(|path| !path.exists()) {
             let words = format!("the folder {} is not there", path.display());
@@ -67,12 +67,12 @@ impl Rights {
         Ok(rights)
     }
 
-    /// Where commands may go; everywhere if `None`.
+    /// Returns the folders that commands may use; `None` stands for all.
     pub(crate) fn fence(&self) -> Option<&Fence> {
         self.fence.as_ref()
     }
 
-    /// Does a path without links begin where commands may change something?
+    /// Returns whether a path without links lies where commands may change something.
     pub(crate) fn reach(&self, path: &str) -> bool {
         let fence = self.fence.as_ref();
         fence.is_none_or(|fence| {
@@ -81,13 +81,13 @@ impl Rights {
         })
     }
 
-    /// Equal rights have equal words.
+    /// Returns the rights as text. Equal rights have equal texts.
     pub(crate) fn words(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// For the command line of a guard, which everybody can read: folders without their names. These can cover others, and
-    /// say nothing about being covered.
+    /// Returns the rights for the command line of a guard, which everybody can read: folders are without their names.
+    /// These rights can be asked whether they cover others, but not whether others cover them.
     pub(super) fn for_command_line(&self) -> String {
         let mut rights = self.clone();
         let fence = rights.fence.iter_mut();
@@ -97,12 +97,13 @@ impl Rights {
         rights.words()
     }
 
-    /// May somebody with these rights do everything that somebody with the others may?
+    /// Returns whether these rights allow everything that the others allow.
     pub(crate) fn covers(&self, others: &Self) -> bool {
         self == others || self.covers_rules(others) && self.covers_places(others)
     }
 
-    /// Which of two sets of rules is wider cannot be told in general: the same rules, or none.
+    /// Returns whether these rules are the same as the others, or there are none: which of two sets of rules is wider
+    /// cannot be told in general.
     fn covers_rules(&self, others: &Self) -> bool {
         self.rules.is_none() || self.rules == others.rules
     }
@@ -122,16 +123,17 @@ impl Rights {
 }
 
 impl Folder {
-    /// The folder that a path names now.
+    /// Returns the folder that a path names now.
     pub(crate) fn at(path: &Path) -> io::Result<Self> {
-        // Without links, so that the path says which folders it lies in.
+        // The path must have no links, so that it shows in which folders the folder lies.
         let path = fs::canonicalize(path)?;
         let found = openat2(CWD, &path, OFlags::PATH, Mode::empty(), AS_WRITTEN)?;
         let id = Id::of(found)?;
         Ok(Self { path, id })
     }
 
-    /// Is this one of those folders, or below one of them? One that has been moved or replaced since is not.
+    /// Returns whether this is one of those folders, or below one of them. A folder that has been moved or replaced since
+    /// is not.
     fn is_within(&self, folders: &[Self]) -> bool {
         let is_one = |found: Id| folders.iter().any(|folder| folder.id == found);
         let is_still_there = || identity(&self.path) == Some(self.id);
@@ -141,11 +143,12 @@ impl Folder {
 }
 
 impl Id {
-    /// What tells an open folder from all others, also from those that are made when it is gone.
+    /// Returns the identity of an open folder. It differs from that of all others, also from folders made after this one
+    /// is gone.
     pub(crate) fn of(folder: impl AsFd) -> io::Result<Self> {
         let found = fstat(&folder)?;
         let (itself, wanted) = (AtFlags::EMPTY_PATH, StatxFlags::BTIME);
-        // Not every file system, nor every sandbox, tells when something was made.
+        // Not every file system, nor every sandbox, tells when a folder was made.
         let times = statx(&folder, "", itself, wanted).ok();
         let times = times.filter(|times| times.stx_mask & wanted.bits() != 0);
         let born = times.and_then(|times| {
@@ -160,10 +163,10 @@ impl Id {
     }
 }
 
-/// A path without links means the same place to everybody.
+/// Paths are resolved without links: such a path means the same place to every process.
 const AS_WRITTEN: ResolveFlags = ResolveFlags::NO_SYMLINKS;
 
-/// Which folder is there; nothing if the way leads through links.
+/// Returns the identity of the folder at a path; `None` if the path leads through links.
 fn identity(path: &Path) -> Option<Id> {
     let found = openat2(CWD, path, OFlags::PATH, Mode::empty(), AS_WRITTEN).ok()?;
     Id::of(found).ok()
@@ -177,7 +180,7 @@ fn folders(paths: &[PathBuf]) -> Result<Vec<Folder>, Error> {
     paths.iter().map(folder).collect()
 }
 
-/// Their order does not matter: the longest rule that matches decides.
+/// Returns a digest of the rules. Their order does not matter: the longest rule that matches decides.
 fn rules_digest(rules: &[Rule]) -> Option<String> {
     if rules.is_empty() {
         return None;
@@ -208,7 +211,7 @@ mod tests {
 
     use super::*;
 
-    /// The rights of a server with these roots and a change.
+    /// Returns the rights of a server with these roots and a change.
     fn rights(roots: &[&Path], change: impl FnOnce(&mut Settings)) -> Rights {
         let mut settings = Settings::default();
         change(&mut settings);

@@ -1,8 +1,8 @@
-//! Which commands may run: allow, ask or deny, by the words a command begins with.
+//! Decides which commands may run: allow, ask or deny, by the first words of a command.
 //!
-//! This keeps an honest agent from a mistake; what holds against a hostile one are the roots and the user that the server
-//! runs as. So a line that cannot be read for sure is never let through by a rule: a person is asked, and where nobody can
-//! be asked, it does not run.
+//! The rules keep an honest agent from a mistake. Against a hostile agent only the roots and the user of the server hold.
+//! So no rule lets a line through that cannot be read for sure: a person is asked, and where nobody can be asked, the line
+//! does not run.
 
 use std::{borrow::Cow, collections::BTreeMap, fmt};
 
@@ -12,15 +12,15 @@ use serde::Deserialize;
 
 use super::store::clip;
 
-/// What to do with a command.
+/// The decision about a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Decision {
-    /// Run it.
+    /// Run the command.
     Allow,
     /// Ask a person first.
     Ask,
-    /// Do not.
+    /// Do not run the command.
     Deny,
 }
 
@@ -28,14 +28,14 @@ pub enum Decision {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Rule {
-    /// What to do.
+    /// The decision.
     pub decision: Decision,
-    /// `git push`, say. A program without a `/` means it wherever it lies.
+    /// The words, `git push`, say. A program without a `/` matches in every folder.
     pub words: Vec<String>,
 }
 
 impl Rule {
-    /// A rule for the commands that begin with these words.
+    /// Makes a rule for the commands that begin with these words.
     pub fn new(decision: Decision, prefix: &str) -> Self {
         Self {
             decision,
@@ -57,7 +57,7 @@ impl Rule {
     }
 }
 
-/// What a command is: a line for a shell, or words.
+/// A command: a line for a shell, or words.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Line<'a> {
     Shell(&'a str),
@@ -70,7 +70,7 @@ struct Approval {
     approve: bool,
 }
 
-/// Everything about a command that decides what it does.
+/// The parts of a command that decide what it does.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request<'a> {
     pub(crate) line: Line<'a>,
@@ -82,7 +82,7 @@ pub(crate) struct Request<'a> {
 pub(crate) async fn admit(rules: &[Rule], request: &Request<'_>, cx: &Cx) -> ToolResult<()> {
     expect_short(rules, request.line)?;
     let verdict = match decide(rules, request.line) {
-        // A variable can turn any program into another: BASH_ENV, LD_PRELOAD, PATH.
+        // Variables such as BASH_ENV, LD_PRELOAD and PATH can turn any program into another.
         verdict
             if verdict.decision == Decision::Allow
                 && !rules.is_empty()
@@ -92,7 +92,7 @@ pub(crate) async fn admit(rules: &[Rule], request: &Request<'_>, cx: &Cx) -> Too
         }
         verdict => verdict,
     };
-    // Most commands are allowed, and some of them are long.
+    // The text is made only when needed: most commands are allowed, and some of them are long.
     let shown = || clip(&request.line.shown());
     let why = &verdict.why;
     match verdict.decision {
@@ -110,14 +110,14 @@ pub(crate) async fn admit(rules: &[Rule], request: &Request<'_>, cx: &Cx) -> Too
                     "the rules of this server want a person to approve `{}` ({why}), and this client cannot ask one",
                     shown()
                 ))),
-                // Nobody has said no: the question is still open, could not be put, or was not answered.
+                // Nobody has said no: the question is still open, could not be asked, or was not answered.
                 Err(err) => Err(err),
             }
         }
     }
 }
 
-/// Taking a line apart takes many times its length.
+/// Refuses a long command if there are rules: parsing a line takes many times its length.
 fn expect_short(rules: &[Rule], line: Line<'_>) -> ToolResult<()> {
     let length = match line {
         Line::Shell(line) => line.len(),
@@ -132,11 +132,11 @@ fn expect_short(rules: &[Rule], line: Line<'_>) -> ToolResult<()> {
     Err(ToolError::new(words).hint("give what is long as `stdin`, or in a file"))
 }
 
-/// Bytes of a command that is checked by rules.
+/// The most bytes of a command that rules can check.
 const MOST_CHECKED: usize = 64 * 1024;
 
 impl Line<'_> {
-    /// As a person reads it; words that would mean something to a shell in quotes.
+    /// Returns the command as a person reads it. Words that would mean something to a shell are in quotes.
     fn shown(&self) -> Cow<'_, str> {
         match self {
             Self::Shell(line) => Cow::Borrowed(line),
@@ -157,7 +157,7 @@ impl Line<'_> {
 }
 
 impl Request<'_> {
-    /// All that the answer depends on.
+    /// Returns the question for the person, with everything on which the answer depends.
     fn question(&self) -> String {
         let mut question = format!(
             "An agent wants to run this command:\n\n{}\n",
@@ -179,7 +179,7 @@ fn not_approved(shown: &str) -> ToolError {
     ToolError::new(format!("`{shown}` was not approved")).hint("ask the user what to do instead")
 }
 
-/// What is decided, and what decided it.
+/// A decision, and its reason.
 #[derive(Debug, PartialEq, Eq)]
 struct Verdict<'a> {
     decision: Decision,
@@ -189,13 +189,13 @@ struct Verdict<'a> {
 /// Why a command is allowed, asked about or refused.
 #[derive(Debug, PartialEq, Eq)]
 enum Why<'a> {
-    /// This rule says so.
+    /// This rule decides.
     Rule(&'a Rule),
-    /// No rule is about it.
+    /// No rule matches the command.
     NoRule,
-    /// It is not certain which commands the line runs.
+    /// The commands that the line runs are not certain.
     Unclear,
-    /// It comes with variables.
+    /// The command comes with variables.
     Variables,
 }
 
@@ -209,7 +209,7 @@ impl<'a> Verdict<'a> {
     }
 }
 
-/// For who is refused: `rule: deny `git push``.
+/// Words for a caller that is refused: `rule: deny `git push``.
 impl fmt::Display for Why<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -228,7 +228,7 @@ impl fmt::Display for Why<'_> {
     }
 }
 
-/// The strictest of what the rules say of each command in a line.
+/// Returns the strictest decision of the rules about the commands in a line.
 fn decide<'a>(rules: &'a [Rule], line: Line<'_>) -> Verdict<'a> {
     if rules.is_empty() {
         return Verdict::new(Decision::Allow, Why::NoRule);
@@ -240,7 +240,7 @@ fn decide<'a>(rules: &'a [Rule], line: Line<'_>) -> Verdict<'a> {
     let Some(commands) =
         commands.filter(|commands| commands.iter().all(|words| !is_wrapper(words)))
     else {
-        // Whatever is forbidden by name stays so, wherever it stands in what cannot be read.
+        // A program that a rule forbids by name stays forbidden, wherever it stands in a line that cannot be read.
         return match denying(rules, line) {
             Some(rule) => Verdict::of(rule),
             None => Verdict::new(Decision::Ask, Why::Unclear),
@@ -251,12 +251,12 @@ fn decide<'a>(rules: &'a [Rule], line: Line<'_>) -> Verdict<'a> {
     strictest.unwrap_or_else(|| Verdict::new(Decision::Allow, Why::NoRule))
 }
 
-/// The longest rule that matches wins; of equals the strictest.
+/// Decides about one command: the longest rule that matches wins; of several equally long ones, the strictest.
 fn decide_one<'a>(rules: &'a [Rule], command: &[String]) -> Verdict<'a> {
     let matching = rules.iter().filter(|rule| rule.matches(command));
     let best = matching.max_by_key(|rule| (rule.words.len(), rule.decision));
     let listed = rules.iter().any(|rule| rule.decision == Decision::Allow);
-    // Where somebody lists what is allowed, the rest is not.
+    // Where rules list what is allowed, everything else is asked about.
     let otherwise = if listed {
         Decision::Ask
     } else {
@@ -265,7 +265,7 @@ fn decide_one<'a>(rules: &'a [Rule], command: &[String]) -> Verdict<'a> {
     best.map_or_else(|| Verdict::new(otherwise, Why::NoRule), Verdict::of)
 }
 
-/// The first rule that forbids something that stands anywhere in the line.
+/// Returns the first rule that forbids words which stand anywhere in the line.
 fn denying<'a>(rules: &'a [Rule], line: Line<'_>) -> Option<&'a Rule> {
     let words: Vec<String> = match line {
         Line::Words(words) => words.to_vec(),
@@ -281,7 +281,7 @@ fn denying<'a>(rules: &'a [Rule], line: Line<'_>) -> Option<&'a Rule> {
     denied.find(|rule| (0..words.len()).any(|at| rule.matches(words.get(at..).unwrap_or_default())))
 }
 
-/// Programs that run what they are given: what stands behind them is a command, too, and not always where one sees it.
+/// Programs that run their arguments: the words behind them are a command, too, and not always in a visible place.
 const WRAPPERS: &[&str] = &[
     "!",
     ".",
@@ -389,7 +389,7 @@ fn base_name(word: &str) -> &str {
     word.rsplit('/').next().unwrap_or(word)
 }
 
-/// The commands of a line, each as its words; `None` if the line holds anything that is not plain words.
+/// Returns the commands of a line, each as its words; `None` if the line holds anything that is not plain words.
 fn commands(line: &str) -> Option<Vec<Vec<String>>> {
     let (mut all, mut command, mut word) = (Vec::new(), Vec::new(), None::<String>);
     let mut letters = line.chars().peekable();

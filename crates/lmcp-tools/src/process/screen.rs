@@ -1,4 +1,4 @@
-//! What a job's terminal shows: its recorded output, played to a terminal that nobody looks at. Nothing of it is kept.
+//! The screen of a job's terminal: the recorded output is played to a terminal in memory, of which nothing is kept.
 
 use std::{
     io,
@@ -7,14 +7,16 @@ use std::{
 
 use avt::Terminal;
 use lmcp_core::Cx;
+use rustix::time::{ClockId, clock_gettime};
 
 use super::{protocol::Size, spool::Record};
 
-/// So much of the end of the output is played; programs that draw draw all of it again now and then.
+/// The most bytes at the end of the output that are played. Programs that draw a screen draw all of it again now and
+/// then.
 const MOST_PLAYED: u64 = 512 * 1024;
-/// So many bytes are played between two looks at the time: the worst of them take some milliseconds.
+/// The bytes that are played between two looks at the time. The worst such piece takes some milliseconds.
 const PIECE: usize = 64;
-/// Drawing takes no longer. An ordinary screen takes a few milliseconds.
+/// The longest time that drawing may take a processor. An ordinary screen takes a few milliseconds.
 const MOST_TIME: Duration = Duration::from_secs(1);
 /// A larger terminal is shown as one of this size.
 const MOST: Size = Size {
@@ -22,18 +24,18 @@ const MOST: Size = Size {
     cols: 500,
 };
 
-/// A terminal at one time.
+/// The screen of a terminal at one time.
 pub(super) struct Screen {
-    /// Its rows without the blanks at their ends, and without empty rows at its end.
+    /// The rows without the blanks at their ends, and without the empty rows at the end.
     pub(super) text: String,
-    /// Where the next letter goes, counted from 1.
+    /// The position of the next letter, counted from 1.
     pub(super) row: usize,
     pub(super) col: usize,
-    /// How much output was written when it looked like this.
+    /// The length of the output when the screen looked like this.
     pub(super) bytes: u64,
 }
 
-/// The memory that drawing a screen takes at most: the terminal has two, and the output is held twice.
+/// Returns the memory that drawing a screen takes at most: the terminal has two screens, and the output is held twice.
 pub(super) fn bytes_needed(size: Size) -> usize {
     let (cols, rows) = clamped(size);
     2 * cols * rows * size_of::<avt::Cell>() + 3 * MOST_PLAYED as usize
@@ -45,8 +47,13 @@ fn clamped(size: Size) -> (usize, usize) {
     (cols, rows)
 }
 
-/// The screen as it is after all output so far. `None`: nobody waits for it any more, or a few bytes of it ask for so
-/// much that it takes too long.
+/// Returns how long this thread had a processor.
+fn worked() -> Duration {
+    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or(MOST_TIME)
+}
+
+/// Returns the screen after all output so far. It is drawn on a thread that does nothing else. `None`: the call was cancelled, or a few bytes of output ask for so
+/// much drawing that it takes too long.
 pub(super) fn render(
     record: &Record,
     hole: Option<(u64, u64)>,
@@ -65,7 +72,8 @@ pub(super) fn render(
         let (piece, left) = rest.split_at(rest.ceil_char_boundary(PIECE.min(rest.len())));
         terminal.feed(piece);
         rest = left;
-        if cx.is_cancelled() || Instant::now() > until {
+        // A thread that gives way to others may have waited for most of the time.
+        if cx.is_cancelled() || Instant::now() > until && worked() > MOST_TIME {
             return Ok(None);
         }
     }

@@ -1,4 +1,4 @@
-//! Looking for patterns in a job's output: in what comes, and in what is there.
+//! Searches for patterns in a job's output: in new output, and in all of it.
 
 use std::{io, time::Instant};
 
@@ -14,25 +14,25 @@ use super::{
 };
 use crate::room::Room;
 
-/// Read at once.
+/// The number of bytes that are read at once.
 const CHUNK: usize = 256 * 1024;
-/// What matches may be spread over so much, however it came.
+/// The longest match: it may span this many bytes, in however many parts they came.
 const LONGEST_MATCH: usize = 64 * 1024;
-/// Of a line that was read when it had only begun, so much is looked at again.
+/// How many bytes of a line are searched again that was incomplete at the last reading.
 const BEGUN_LINE: u64 = 4 * 1024;
-/// Of a line that does not end, so much is looked at together.
+/// The most bytes of a line without an end that are searched together.
 const LONGEST_LINE: usize = 64 * 1024;
-/// Of a matching line, so much is shown.
+/// The most bytes of a matching line that are shown.
 const SHOWN_LINE: usize = 512;
 
-/// Waits for a pattern, which may span lines, and what came before with what came after.
+/// Waits for a pattern. A match may span lines, and may begin in output that was searched before.
 #[derive(Debug)]
 pub(super) struct Watch {
     pattern: Pattern,
     offset: u64,
-    /// What matches must not end before this.
+    /// A match must end after this position.
     seen: u64,
-    /// The end of what was looked at.
+    /// The last bytes that were searched.
     rest: Vec<u8>,
 }
 
@@ -46,12 +46,13 @@ impl Watch {
         }
     }
 
-    /// From where on it looks next.
+    /// Returns the position at which the next search begins.
     pub(super) fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// For what comes after this, together with the beginning of the line that it goes on.
+    /// Watches for matches after this position. A match may begin earlier, in the line that is
+    /// incomplete there.
     pub(super) fn after(pattern: Pattern, seen: u64) -> Self {
         Self {
             seen,
@@ -59,8 +60,8 @@ impl Watch {
         }
     }
 
-    /// What matches in what is new, prompts without an end of line among it.
-    /// Not longer than until a time, and not in what is no longer kept.
+    /// Searches the new output, including prompts without an end of line, and returns the match.
+    /// Stops at a given time, and skips output that is no longer kept.
     pub(super) fn look(
         &mut self,
         record: &Record,
@@ -89,7 +90,8 @@ impl Watch {
 }
 
 impl Watch {
-    /// What matches in what was looked at last and is new, as it came or as it is shown.
+    /// Returns the match in the bytes that were read last, that ends in the new part. Searches the
+    /// bytes as they came and as they are shown.
     fn find(&self) -> Option<String> {
         let seen = (self.seen + self.rest.len() as u64).saturating_sub(self.offset);
         let seen = usize::try_from(seen).map_or(self.rest.len(), |at| at.min(self.rest.len()));
@@ -121,7 +123,7 @@ pub(super) struct MatchingLine {
     line: String,
 }
 
-/// Lines that match, as many as there is room for, and where to go on.
+/// Returns the lines that match, as many as there is room for, and the position at which to go on.
 pub(super) fn lines(
     record: &Record,
     regex: &Regex,
@@ -133,7 +135,7 @@ pub(super) fn lines(
     let (mut found, mut cost) = (Vec::new(), 0);
     let mut rest: Vec<u8> = Vec::new();
     loop {
-        // Where the kept part ends, so does the line; the search goes on behind the hole.
+        // A line ends where the kept part ends; the search goes on behind the hole.
         let most = match hole {
             Some((start, _)) if offset < start => {
                 usize::try_from(start - offset).unwrap_or(usize::MAX)
@@ -181,7 +183,7 @@ pub(super) fn lines(
     }
 }
 
-/// As text.
+/// Returns the lines as text.
 pub(super) fn render(lines: &[MatchingLine]) -> String {
     let lines: Vec<_> = lines
         .iter()

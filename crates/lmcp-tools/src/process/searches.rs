@@ -1,8 +1,8 @@
-//! Searches that take a while, for many who ask: one runs at a time, on a thread of its own, for all who had asked before it
-//! began.
+//! Searches that take a while, for many callers: one search runs at a time, on a thread of its own, for all callers that had
+//! asked before it began.
 //!
-//! Whoever asks waits for the search that runs and the next one, however many ask. Whoever has gone is not searched for. The
-//! thread ends when nobody is left.
+//! A caller waits for the running search and the next one, however many callers there are. A search leaves out callers that
+//! have gone. The thread ends when no caller is left.
 
 use std::{
     fmt,
@@ -20,24 +20,25 @@ pub(super) struct Searches<Q, A> {
     state: Mutex<State<Q, A>>,
 }
 
-/// How soon a search follows another.
+/// The pause between two searches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pace {
     AtOnce,
-    /// After a rest as long as the search was. Whoever asks without end takes half of a processor at most.
+    /// Rests as long as the search took. So a caller that asks without end takes half of a processor at most.
     Rested,
 }
 
 struct State<Q, A> {
     asked: Vec<(Q, oneshot::Sender<A>)>,
-    /// There is a thread that will look at what is asked.
+    /// Whether a thread runs that will answer the questions.
     runs: bool,
-    /// Not before this time.
+    /// The earliest time of the next search.
     next: Option<Instant>,
 }
 
 impl<Q: Send + 'static, A: Send + 'static> Searches<Q, A> {
-    /// `search` gives as many answers as there are questions, in their order; no answer at all is one that failed.
+    /// Makes the searches. `search` returns as many answers as there are questions, in their order; no answers mean that it
+    /// failed.
     pub(super) fn new(
         pace: Pace,
         search: impl Fn(Vec<Q>) -> Vec<A> + Send + Sync + 'static,
@@ -53,7 +54,7 @@ impl<Q: Send + 'static, A: Send + 'static> Searches<Q, A> {
         })
     }
 
-    /// What the next search finds. `None`: it failed, or there is no thread to be had.
+    /// Returns the answer of the next search. `None`: the search failed, or no thread could be started.
     pub(super) async fn ask(self: &Arc<Self>, question: Q) -> Option<A> {
         let (answer, answered) = oneshot::channel();
         let is_first = {
@@ -66,7 +67,7 @@ impl<Q: Send + 'static, A: Send + 'static> Searches<Q, A> {
                 searches: Arc::clone(self),
                 is_done: false,
             };
-            // If it fails, the work is dropped, and with it what was asked.
+            // If no thread can be started, the work is dropped, and with it the questions.
             let _ = thread::Builder::new()
                 .name("search".into())
                 .spawn(move || work.run());
@@ -79,8 +80,8 @@ impl<Q: Send + 'static, A: Send + 'static> Searches<Q, A> {
     }
 }
 
-/// What the thread does. Dropped before it is done, because there was no thread or a search panicked, it leaves nobody
-/// waiting.
+/// The work of the thread. Dropping it early, because no thread could be started or a search panicked, drops the questions,
+/// so that no caller waits in vain.
 struct Work<Q: Send + 'static, A: Send + 'static> {
     searches: Arc<Searches<Q, A>>,
     is_done: bool,
@@ -109,7 +110,7 @@ impl<Q: Send + 'static, A: Send + 'static> Work<Q, A> {
                 self.searches.lock().next = ended.checked_add(ended - began);
             }
             for (answer, found) in answers.into_iter().zip(found) {
-                // Whoever asked may have gone.
+                // The caller may have gone.
                 let _ = answer.send(found);
             }
         }
@@ -151,7 +152,7 @@ mod tests {
 
     #[tokio::test]
     async fn all_who_wait_share_the_next_search_and_who_has_gone_is_not_searched_for() {
-        // Each search tells what was asked, and goes on when it is let.
+        // Each search reports its questions, and goes on when the test lets it.
         let (seen, sees) = mpsc::channel();
         let (go, goes) = mpsc::channel();
         let goes = Mutex::new(goes);
@@ -168,7 +169,7 @@ mod tests {
         waiting.spawn(ask(1));
         tokio::task::yield_now().await;
         assert_eq!(sees.recv().unwrap(), [1]);
-        // The first search runs. These come and go, as connections of a flood do.
+        // The first search runs. These callers come and go, as connections of a flood do.
         let mut gone = JoinSet::new();
         for question in 10..60 {
             gone.spawn(ask(question));
@@ -184,7 +185,7 @@ mod tests {
         let mut answers = waiting.join_all().await;
         answers.sort_unstable();
         assert_eq!(answers, [Some(101), Some(102), Some(103)]);
-        // Later there is a thread again.
+        // Later a thread can be started again.
         go.send(()).unwrap();
         assert_eq!(ask(4).await, Some(104));
         assert_eq!(sees.recv().unwrap(), [4]);

@@ -1,4 +1,4 @@
-//! `shell`: runs a command, and answers when it has ended, or when it takes too long for the client to wait.
+//! `shell`: runs a command, and answers when the command has ended, or when it takes too long for the client to wait.
 
 use std::{io, path::Path, sync::Arc, time::Duration};
 
@@ -19,21 +19,21 @@ use super::{
 };
 use crate::{Host, answer::Answer, blocking::housekeeping, room::Room, schemas, time::millis};
 
-/// When nothing is said about it.
+/// The timeout when the caller names none.
 const TIMEOUT: Duration = Duration::from_secs(120);
-/// Well before the first client gives up, which is after 60 s.
+/// When a command becomes a job, if the caller names no time. The first client gives up after 60 s, well after this.
 const YIELD_AFTER: Duration = Duration::from_secs(45);
-/// Signs of life of a command that says nothing: the first early, the others before anybody gives up.
+/// When signs of life of a silent command are sent: the first early, the others before any client gives up.
 const FIRST_SIGN: Duration = Duration::from_secs(2);
 const NEXT_SIGN: Duration = Duration::from_secs(15);
-/// Of new output in one progress message.
+/// The most bytes of new output in one progress message.
 const NEWS_BYTES: usize = 2048;
 
 pub(crate) fn tool() -> Tool<Host> {
     define(shell)
 }
 
-/// The tool as models know it, whatever does the work.
+/// Defines the tool as models know it, with the handler that does the work.
 pub fn define<S: Send + Sync + 'static>(
     handler: impl Handler<S, Args, ToolResult<Answer<Ran>>, WithState>,
 ) -> Tool<S> {
@@ -196,7 +196,8 @@ async fn shell(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Ran>> {
                     host.commands()?.let_go(running, &cx);
                     return answer;
                 }
-                // It has just ended, which is the next word; or there is no place for another job, and it goes on as a call.
+                // Either the command has just ended, and the next word says so; or there is no place for another job, and
+                // the command goes on as a call.
             }
         }
     }
@@ -209,10 +210,10 @@ async fn until(time: Option<Instant>) {
     }
 }
 
-/// What can be done with a command that its call does not wait for.
+/// Whether a client can come back for a command that its call does not wait for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Afterwards {
-    /// The client can come back for it: as a task, or with the tools for jobs.
+    /// The client can come back for the command: as a task, or with the tools for jobs.
     Followed,
     /// Nothing: the operator left these tools out.
     Lost,
@@ -232,7 +233,7 @@ impl Afterwards {
     }
 }
 
-/// When a command is killed, and when it is handed over.
+/// The times at which a command is killed, and at which it becomes a job.
 pub(crate) struct Times {
     pub(crate) timeout: Option<Duration>,
     pub(crate) yield_after: Option<Duration>,
@@ -240,7 +241,7 @@ pub(crate) struct Times {
 
 impl Args {
     pub(crate) fn times(&self, most: Duration, afterwards: Afterwards) -> ToolResult<Times> {
-        // A zero comes from callers that have to send something.
+        // Some callers have to send a value for every argument, and send 0 for "none".
         let timeout = self
             .timeout
             .filter(|time| *time != 0.0)
@@ -263,7 +264,8 @@ impl Args {
             let hint = "leave out `run_in_background` and `yield_after`, and give a `timeout`";
             return Err(ToolError::new(words).hint(hint));
         }
-        // A limit that nobody asked for does not reach beyond the hand-over: a build of ten minutes is no mistake.
+        // A timeout that the caller did not ask for does not hold beyond the hand-over: a build of ten minutes is no
+        // mistake.
         let handed_over_first = yield_after.is_some_and(|time| time < TIMEOUT);
         let otherwise = (!handed_over_first).then_some(TIMEOUT);
         Ok(Times {
@@ -274,20 +276,20 @@ impl Args {
 }
 
 impl Times {
-    /// When even a command that does not want to end must have ended.
+    /// Returns the time at which even a command that does not want to end must have ended.
     fn overdue(&self, host: &Host) -> Option<Duration> {
         let grace = Duration::from_millis(host.settings.grace_ms);
         Some(self.timeout? + grace + AFTER_KILL)
     }
 }
 
-/// Seconds as people write them.
+/// Reads a number of seconds.
 pub(super) fn seconds(name: &str, value: f64) -> ToolResult<Duration> {
     Duration::try_from_secs_f64(value)
         .map_err(|_| ToolError::new(format!("`{name}` is a number of seconds, not {value}")))
 }
 
-/// What the client hears while the command runs.
+/// The progress messages that the client gets while the command runs.
 struct Signs {
     progress: Progress,
     clock: tokio::time::Interval,
@@ -316,7 +318,7 @@ impl Signs {
             .step(format!("running for {} s", self.began.elapsed().as_secs()));
     }
 
-    /// Tells what is new, or the end of it.
+    /// Sends the new output, or the end of it.
     fn grown(&mut self, running: &RunningCommand, bytes: u64, extent: Extent) {
         let from = self.told.max(bytes.saturating_sub(NEWS_BYTES as u64));
         self.told = bytes;
@@ -363,7 +365,7 @@ async fn ended(
     let listed = unlisted.is_none();
     let truncated_on_disk = truncated && end.not_recorded.is_none();
     let kept = match unlisted.filter(|_| truncated_on_disk) {
-        // Where even that fails, the disk is full: what is known is answered all the same.
+        // If even this fails, the disk is full: the call is answered all the same.
         Some(mut running) => running.keep_record(&end).is_ok(),
         None => listed && truncated_on_disk,
     };
@@ -385,7 +387,7 @@ async fn ended(
     Ok(answer)
 }
 
-/// What is said of a command that has ended.
+/// Builds the answer for a command that has ended.
 fn tell(end: &End, shown: &Shown, hint: Option<String>, room: &Room) -> (Ran, String) {
     let mut status = status(end);
     if let Some(hint) = &hint {
@@ -426,7 +428,7 @@ fn handed_over(
     Ok(Answer::new(ran, text))
 }
 
-/// What is said of a command that is a job now.
+/// Builds the answer for a command that has become a job.
 fn tell_handed_over(
     id: &str,
     shown: &Shown,
@@ -461,14 +463,14 @@ fn tell_handed_over(
     (ran, text)
 }
 
-/// What a command on another host wrote, of which a record was made here.
+/// Reads the output of a command on another host from the copy that was made here.
 fn read_copy(record: &Path, id: &str, room: &Room) -> ToolResult<Shown> {
     let note = |omitted| left_out(id, omitted);
     show::output((record, Extent::default()), show::way(false), room, note)
         .map_err(|err| ToolError::new("the output cannot be read").source(err))
 }
 
-/// The answer of a command that has ended on another host, and whether its record is needed for what is left out.
+/// Builds the answer for a command that has ended on another host. The second value says whether its record is still needed.
 pub(crate) fn ended_elsewhere(
     id: &str,
     record: &Path,
@@ -482,7 +484,7 @@ pub(crate) fn ended_elsewhere(
     Ok((Answer::new(ran, text).failed_if(failed), is_needed))
 }
 
-/// The answer of a command that has become a job on another host.
+/// Builds the answer for a command that has become a job on another host.
 pub(crate) fn handed_over_elsewhere(
     id: &str,
     record: &Path,
@@ -494,12 +496,12 @@ pub(crate) fn handed_over_elsewhere(
     Ok(Answer::new(ran, text))
 }
 
-/// What stands in place of output that is left out.
+/// Returns the note that stands in place of output that is left out.
 fn left_out(id: &str, omitted: u64) -> String {
     format!("[… {omitted} bytes left out; job_output with id={id} reads them …]")
 }
 
-/// What is there of the output of a command that has ended. Nothing about the record makes the command a failure.
+/// Reads the output of a command that has ended. A record that cannot be read does not make the command a failure.
 fn read_all(running: &RunningCommand, end: &End, room: &Room) -> Shown {
     let mut shown = read(running, end.extent, room).unwrap_or_else(|_| Shown {
         omitted: end.bytes,
@@ -519,15 +521,15 @@ fn read(running: &RunningCommand, extent: Extent, room: &Room) -> io::Result<Sho
     show::output((running.dir(), extent), clean, room, note)
 }
 
-/// A command that ran is an answer, however it ended. One that we ended is none, and the operator may want failures told
-/// as errors.
+/// Returns whether the answer is an error. A command that ran is an answer, however it ended; one that the server ended is
+/// an error, and the operator may want failures to be errors.
 fn is_error(host: &Host, running: &RunningCommand, end: &End) -> bool {
     let failed =
         host.settings.exit_code_is_error && exit::is_failure(&running.order.shown(), end.exit_code);
     end.timed_out || end.stopped || failed
 }
 
-/// How it ended, then the output as it came.
+/// Returns the status, then the output as it came.
 pub(super) fn render(output: &str, status: &str) -> String {
     if output.is_empty() {
         return status.to_owned();
@@ -535,7 +537,7 @@ pub(super) fn render(output: &str, status: &str) -> String {
     format!("{status}\n{output}")
 }
 
-/// How it ended, in a line.
+/// Returns how the command ended, in a line.
 pub(super) fn status(end: &End) -> String {
     let mut words = match (end.exit_code, end.signal) {
         (Some(code), _) => format!("exit code {code}"),
@@ -561,7 +563,7 @@ pub(super) fn status(end: &End) -> String {
     words
 }
 
-/// Where the whole output is.
+/// Returns the address of the whole output.
 pub(super) fn uri(id: &str) -> String {
     format!("job://{id}/output")
 }

@@ -1,4 +1,5 @@
-//! As much of a command's output as a client can take, as a person would see it: all of it, or its beginning and its end.
+//! The part of a command's output that a client can take, as a person would see it: all of it, or its beginning and its
+//! end.
 
 use std::{io, path::Path};
 
@@ -12,24 +13,24 @@ use crate::room::Room;
 /// Output, ready to be shown.
 #[derive(Debug, Default)]
 pub(crate) struct Shown {
-    /// Both streams: as they came if all of it is here, else one after the other.
+    /// Both streams: as they came if the output is whole, else one after the other.
     pub(crate) both: String,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
-    /// Left out.
+    /// How many bytes are left out.
     pub(crate) omitted: u64,
 }
 
-/// Output in which lines are written over may be shown in much less room than it takes. Of so much it is found out.
+/// The longest output that is cleaned to find out whether it fits: with overwritten lines it may take much less room.
 pub(super) const MOST_CLEANED: usize = 4 * 1024 * 1024;
 
 /// Bytes shown of output that is too long for one answer: a third of them from its beginning, the others from its end.
 pub(super) const EXCERPT_BYTES: usize = 12 * 1024;
 
-/// How what was written becomes what is shown.
+/// Turns the bytes that were written into the text that is shown.
 pub(crate) type Clean = fn(&[u8]) -> String;
 
-/// The way for a command with a terminal, or without.
+/// Returns the way to clean the output of a command with a terminal, or without.
 pub(crate) fn way(has_terminal: bool) -> Clean {
     if has_terminal {
         plain::terminal_text
@@ -38,8 +39,9 @@ pub(crate) fn way(has_terminal: bool) -> Clean {
     }
 }
 
-/// What a command wrote: all of it if there is room, else a little of the beginning and the end of each stream. Nobody
-/// reads on in output that is too long for one answer; its end tells how it went, and the rest can be searched.
+/// Returns a command's output: all of it if there is room, else a little of the beginning and the end of each stream. No
+/// model reads on in output that is too long for one answer; the end tells how the command went, and the rest can be
+/// searched.
 pub(crate) fn output(
     (dir, extent): (&Path, Extent),
     clean: Clean,
@@ -86,7 +88,7 @@ pub(crate) fn output(
     })
 }
 
-/// All of it, if it fits.
+/// Returns the whole output, if it fits.
 fn whole(record: &Record, clean: Clean, room: &Room) -> io::Result<Option<Shown>> {
     let total = record.len()?;
     if !record.is_whole() || total > MOST_CLEANED as u64 {
@@ -110,12 +112,12 @@ fn whole(record: &Record, clean: Clean, room: &Room) -> io::Result<Option<Shown>
     }))
 }
 
-/// What one stream may have of the room: half, or what the other does not need.
+/// Returns the room of one stream: half, or what the other stream does not need.
 fn beside(room: &Room, other_bytes: u64) -> Room {
     let other = usize::try_from(other_bytes).unwrap_or(usize::MAX);
     let half = room.share(2);
     Room {
-        // The other is no longer in JSON than twice its length, for what people read.
+        // In JSON the other stream takes at most twice its length, if it is ordinary text.
         bytes: room
             .bytes
             .saturating_sub(other.saturating_mul(2))
@@ -125,7 +127,7 @@ fn beside(room: &Room, other_bytes: u64) -> Room {
     }
 }
 
-/// The beginning and the end of one stream, and how much lies between them.
+/// Returns the beginning and the end of one stream, and how many bytes lie between them.
 fn excerpt(
     record: &Record,
     stream: Stream,
@@ -162,12 +164,12 @@ fn excerpt(
     Ok((text, omitted))
 }
 
-/// Bytes that are no text are shown as U+FFFD.
+/// Returns the bytes as text. Bytes that are no text are shown as U+FFFD.
 pub(crate) fn lossy(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// How many bytes at the beginning fit: whole lines if there is one, else whole characters.
+/// Returns how many bytes at the beginning fit: whole lines if there is one, else whole characters.
 pub(crate) fn fit_head(room: &Room, bytes: &[u8]) -> usize {
     let costs = Costs::of(bytes);
     let (mut cost, mut lines, mut line_end) = (0, 0, 0);
@@ -188,7 +190,7 @@ pub(crate) fn fit_head(room: &Room, bytes: &[u8]) -> usize {
     bytes.len()
 }
 
-/// Where the part at the end begins that fits.
+/// Returns the position from which on the rest of the bytes fits.
 pub(crate) fn fit_tail(room: &Room, bytes: &[u8]) -> usize {
     let costs = Costs::of(bytes);
     let (mut cost, mut lines, mut line_start) = (0, 0, bytes.len());
@@ -209,15 +211,15 @@ pub(crate) fn fit_tail(room: &Room, bytes: &[u8]) -> usize {
     boundary_after(bytes, 0)
 }
 
-/// What bytes cost in a JSON string.
+/// How many bytes of a JSON string a byte takes.
 struct Costs {
-    /// Every byte of what is no text may become a character of three.
+    /// The cost of a byte above 0x7f: if the bytes are no text, each may become a character of three bytes.
     high: usize,
 }
 
 impl Costs {
     fn of(bytes: &[u8]) -> Self {
-        // The ends may cut a character; that alone does not make it no text.
+        // The bytes may begin or end inside a character, which alone does not make them something else than text.
         let valid = match std::str::from_utf8(bytes) {
             Ok(_) => true,
             Err(err) => err.error_len().is_none(),
@@ -237,7 +239,7 @@ impl Costs {
     }
 }
 
-/// How many bytes there are without a character at the end that is only begun.
+/// Returns the number of bytes without an incomplete character at the end.
 pub(crate) fn whole_characters(bytes: &[u8]) -> usize {
     let start = boundary_before(bytes, bytes.len().saturating_sub(1));
     let begun = bytes.get(start..).unwrap_or_default();
@@ -251,7 +253,7 @@ fn is_continuation(byte: u8) -> bool {
     byte & 0xc0 == 0x80
 }
 
-/// Not inside a character: at most three bytes back.
+/// Returns the nearest position before `at` that is not inside a character: at most three bytes back.
 fn boundary_before(bytes: &[u8], at: usize) -> usize {
     let inside = |at: usize| bytes.get(at).is_some_and(|byte| is_continuation(*byte));
     let back = (0..=at.min(3)).find(|back| !inside(at - back));

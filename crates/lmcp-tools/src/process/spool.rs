@@ -1,9 +1,9 @@
-//! A command's output on disk: the bytes of both streams in one file as they came, and beside it a list of where the
-//! stream changes.
+//! A command's output on disk: one file with the bytes of both streams as they came, and another with the positions at
+//! which the stream changes.
 //!
-//! Offsets are those of the whole output for ever: when there is too much, the middle is given back to the file system as
-//! a hole. A reader needs nothing but the two files. When the disk is full, the command goes on: its output is kept in two
-//! files in memory, with the same offsets and a larger hole, for as long as its guard lives.
+//! An offset always counts from the beginning of the whole output: when there is too much output, its middle is given back
+//! to the file system as a hole. A reader needs nothing but the two files. When the disk is full, the command goes on: its
+//! output is kept in two files in memory, with the same offsets and a larger hole, for as long as its guard lives.
 
 use std::{
     fs::{File, OpenOptions},
@@ -25,29 +25,30 @@ use super::{
     protocol::{Extent, InMemory},
 };
 
-/// The bytes.
+/// The file with the bytes.
 pub(crate) const OUTPUT: &str = "output";
-/// Where the stream changes.
+/// The file with the positions at which the stream changes.
 pub(crate) const MARKS: &str = "marks";
-/// More changes than this are not told apart any more: a megabyte of them.
+/// The most changes of the stream that are recorded, a megabyte of them. Later output counts as the last stream.
 const MOST_MARKS: usize = 128 * 1024;
-/// Bytes of one change in the list.
+/// The bytes that one change takes in the list.
 const MARK: usize = 8;
-/// Holes are made in steps, so that not every write makes one.
+/// The size of the steps in which a hole grows, so that not every write makes one.
 const STEP: u64 = 1024 * 1024;
-/// The same in memory.
+/// The size of these steps in memory.
 const MEMORY_STEP: u64 = 64 * 1024;
-/// Kept in memory where nothing can be recorded, a quarter of it of the beginning: more than any client takes.
+/// How many bytes are kept in memory if nothing can be recorded, a quarter of them from the beginning: more than any
+/// client takes.
 const MEMORY: u64 = 4 * MEMORY_STEP;
 
-/// Which of a command's outputs.
+/// One of the two outputs of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stream {
     Stdout,
     Stderr,
 }
 
-/// The writing end; one per command, in its guard.
+/// The writing end of a record; each command has one, in its guard.
 #[derive(Debug)]
 pub(crate) struct Spool {
     files: Files,
@@ -57,7 +58,7 @@ pub(crate) struct Spool {
     limit: u64,
     step: u64,
     hole: Hole,
-    /// Output that is in no file.
+    /// The number of bytes that are in no file.
     lost: u64,
     failure: Option<Failure>,
 }
@@ -68,18 +69,18 @@ struct Files {
     marks: File,
 }
 
-/// Nothing can be recorded any more.
+/// The state of the record on disk once nothing can be written there any more.
 #[derive(Debug)]
 struct Failure {
     why: String,
-    /// The file that was recorded in: its lock is still ours. None if nothing ever was.
+    /// The file on disk, whose lock this process still holds. `None` if nothing was ever recorded.
     output: Option<File>,
-    /// What is in it.
+    /// The number of bytes in that file.
     bytes: u64,
     hole: Hole,
 }
 
-/// What was not kept, from the first offset to before the second.
+/// The bytes that are not kept: from the first offset to before the second.
 pub(crate) type Hole = Option<(u64, u64)>;
 
 impl Spool {
@@ -97,7 +98,7 @@ impl Spool {
         Ok(Self::over(files, limit, STEP))
     }
 
-    /// Begins one in memory, because this happened on disk.
+    /// Begins a record in memory, because the record on disk failed for this reason.
     pub(crate) fn in_memory(why: &io::Error) -> io::Result<Self> {
         let mut spool = Self::over(Files::in_memory()?, MEMORY, MEMORY_STEP);
         spool.failure = Some(Failure {
@@ -123,23 +124,23 @@ impl Spool {
         }
     }
 
-    /// The file of bytes. Its lock says that the record still grows.
+    /// Returns the file whose lock tells that the record still grows.
     pub(crate) fn output(&self) -> &File {
         let on_disk = self.failure.as_ref().and_then(|it| it.output.as_ref());
         on_disk.unwrap_or(&self.files.output)
     }
 
-    /// All output so far.
+    /// Returns the length of all output so far.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Of all output, that which is in no file.
+    /// Returns how many bytes of the output are in no file.
     pub(crate) fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// What of it is there, and where.
+    /// Returns which part of the output is kept, and where.
     pub(crate) fn extent(&self) -> Extent {
         let memory = InMemory {
             guard: getpid().as_raw_pid(),
@@ -152,12 +153,12 @@ impl Spool {
         }
     }
 
-    /// Why not all of it is recorded.
+    /// Returns why some of the output is not recorded on disk.
     pub(crate) fn why_not_recorded(&self) -> Option<&str> {
         self.failure.as_ref().map(|failure| failure.why.as_str())
     }
 
-    /// What is not in the file on disk, and what of that file is no longer kept.
+    /// Returns how many bytes are not in the file on disk, and the hole in that file.
     pub(crate) fn on_disk(&self) -> (u64, Hole) {
         match &self.failure {
             Some(failure) => (self.bytes.saturating_sub(failure.bytes), failure.hole),
@@ -165,7 +166,7 @@ impl Spool {
         }
     }
 
-    /// Records some more, on disk or else in memory. A full disk must not stop the command.
+    /// Records more output, on disk or else in memory. A full disk must not stop the command.
     pub(crate) fn write(&mut self, stream: Stream, bytes: &[u8]) {
         let written = match self.try_write(stream, bytes) {
             Err(err) if self.failure.is_none() => self
@@ -180,7 +181,7 @@ impl Spool {
         if let Err(err) = self.make_hole()
             && self.failure.is_none()
         {
-            // A file system that cannot give anything back. If even memory fails, all of it stays.
+            // The file system cannot make holes. If memory fails as well, the whole output stays on disk.
             let _ = self.go_on_in_memory(&err);
         }
     }
@@ -195,7 +196,7 @@ impl Spool {
         self.files.output.write_all_at(bytes, self.bytes)
     }
 
-    /// From here on in memory, together with the beginning of what there is.
+    /// Goes on in memory, with a copy of the beginning of the output.
     fn go_on_in_memory(&mut self, why: &io::Error) -> io::Result<()> {
         let mut memory = Files::in_memory()?;
         let head = self.bytes.min(MEMORY / 4);
@@ -204,7 +205,7 @@ impl Spool {
         let marks = read_at(&self.files.marks, 0, self.mark_count * MARK)?;
         memory.marks.write_all(&marks)?;
         let recorded = std::mem::replace(&mut self.files, memory);
-        // Of what could not be written, the beginning may be there.
+        // The file may hold the beginning of the bytes whose write failed.
         let bytes = recorded.output.metadata().map_or(0, |output| output.len());
         self.failure = Some(Failure {
             why: why.to_string(),
@@ -243,30 +244,27 @@ impl Files {
 }
 
 impl InMemory {
-    /// As another process of this user finds them, while the guard lives.
+    /// Returns the paths by which another process of this user opens the files while the guard lives.
     fn paths(&self) -> (PathBuf, PathBuf) {
         let path = |file: i32| format!("/proc/{}/fd/{file}", self.guard).into();
         (path(self.output), path(self.marks))
     }
 }
 
-/// The reading end, while the record grows or long after.
+/// The reading end of a record, while the record grows or long after.
 #[derive(Debug)]
 pub(crate) struct Record {
     output: File,
-    /// Offsets at which a stream begins, in order.
+    /// The offsets at which a stream begins, in order.
     marks: Vec<(u64, Stream)>,
     hole: Hole,
 }
 
 impl Record {
-    /// The record of a command in this folder, as far as it is there.
+    /// Opens the record of a command in this folder, or in memory.
     pub(crate) fn open(dir: &Path, extent: Extent) -> io::Result<Self> {
-        let (output, marks) = match extent.memory {
-            Some(memory) => memory.paths(),
-            None => (dir.join(OUTPUT), dir.join(MARKS)),
-        };
-        let output = dir::insist(&output, || File::open(&output))?;
+        let mut record = Self::without_marks(dir, extent)?;
+        let (_, marks) = paths(dir, extent);
         let mut bytes = Vec::new();
         let most = (MOST_MARKS * MARK) as u64;
         dir::insist(&marks, || File::open(&marks))?
@@ -281,32 +279,38 @@ impl Record {
             };
             (mark >> 1, stream)
         });
-        let marks = marks.collect();
+        record.marks = marks.collect();
+        Ok(record)
+    }
+
+    /// Opens the record to read both streams as they came: the marks, of which there may be many, are not read.
+    pub(crate) fn without_marks(dir: &Path, extent: Extent) -> io::Result<Self> {
+        let (output, _) = paths(dir, extent);
         Ok(Self {
-            output,
-            marks,
+            output: dir::insist(&output, || File::open(&output))?,
+            marks: Vec::new(),
             hole: extent.dropped,
         })
     }
 
-    /// All output so far.
+    /// Returns the length of all output so far.
     pub(crate) fn len(&self) -> io::Result<u64> {
         Ok(self.output.metadata()?.len())
     }
 
-    /// Is all of it there?
+    /// Returns whether the whole output is kept.
     pub(crate) fn is_whole(&self) -> bool {
         self.hole.is_none()
     }
 
-    /// Both streams, from an offset. Fewer bytes than asked for only at the end.
+    /// Reads bytes of both streams from an offset. Returns fewer than `most` only at the end.
     pub(crate) fn read(&self, offset: u64, most: usize) -> io::Result<Vec<u8>> {
         let there = self.len()?.saturating_sub(offset);
         let most = usize::try_from(there).unwrap_or(usize::MAX).min(most);
         read_at(&self.output, offset, most)
     }
 
-    /// Of some bytes that were read at an offset, those of one stream.
+    /// Returns those of the given bytes, which were read at an offset, that are of one stream.
     pub(crate) fn only(&self, stream: Stream, offset: u64, bytes: &[u8]) -> Vec<u8> {
         let end = offset + bytes.len() as u64;
         let parts = self.parts(stream, 0, end).filter_map(|(from, to)| {
@@ -318,13 +322,13 @@ impl Record {
         parts.flatten().copied().collect()
     }
 
-    /// How much of the output is of one stream, kept or not.
+    /// Returns how many bytes of the output are of one stream, kept or not.
     pub(crate) fn stream_len(&self, stream: Stream) -> io::Result<u64> {
         let parts = self.parts(stream, 0, self.len()?);
         Ok(parts.map(|(from, to)| to - from).sum())
     }
 
-    /// The first bytes of one stream, up to where the output is no longer kept.
+    /// Returns the first bytes of one stream, up to the hole.
     pub(crate) fn stream_head(&self, stream: Stream, most: usize) -> io::Result<Vec<u8>> {
         let end = match self.hole {
             Some((start, _)) => start,
@@ -341,7 +345,7 @@ impl Record {
         Ok(head)
     }
 
-    /// The last bytes of one stream, from where the output is kept again.
+    /// Returns the last bytes of one stream, from the end of the hole on.
     pub(crate) fn stream_tail(&self, stream: Stream, most: usize) -> io::Result<Vec<u8>> {
         let start = self.hole.map_or(0, |(_, end)| end);
         let parts: Vec<_> = self.parts(stream, start, self.len()?).collect();
@@ -358,19 +362,27 @@ impl Record {
         Ok(tails.concat())
     }
 
-    /// Where the bytes of one stream are, between two offsets.
+    /// Returns the ranges of one stream between two offsets.
     fn parts(&self, stream: Stream, start: u64, end: u64) -> impl Iterator<Item = (u64, u64)> {
         let ends = self.marks.iter().skip(1).map(|(mark, _)| *mark);
         let parts = self.marks.iter().zip(ends.chain([u64::MAX]));
         parts
             .filter(move |((from, of), to)| *of == stream && *from < end && *to > start)
             .map(move |((from, _), to)| ((*from).max(start), to.min(end)))
-            // What was not kept may reach beyond the end of a file that was not let grow.
+            // A hole may reach beyond the end of a file that could not grow.
             .filter(|(from, to)| from < to)
     }
 }
 
-/// Bytes of a file from an offset, fewer only if it ends.
+/// Returns where the output of a command is, and where its marks are.
+fn paths(dir: &Path, extent: Extent) -> (PathBuf, PathBuf) {
+    match extent.memory {
+        Some(memory) => memory.paths(),
+        None => (dir.join(OUTPUT), dir.join(MARKS)),
+    }
+}
+
+/// Reads bytes of a file from an offset. Returns fewer than `most` only if the file ends.
 fn read_at(file: &File, offset: u64, most: usize) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; most];
     let mut filled = 0;
@@ -386,7 +398,7 @@ fn read_at(file: &File, offset: u64, most: usize) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Where to read instead of an offset, and how far, when a part is no longer kept.
+/// Returns the first kept offset from `wanted` on, and how many bytes can be read there up to the hole.
 pub(crate) fn step_over(hole: Option<(u64, u64)>, wanted: u64) -> (u64, usize) {
     match hole {
         Some((start, end)) if (start..end).contains(&wanted) => (end, usize::MAX),

@@ -25,7 +25,7 @@ pub(crate) fn tool() -> Tool<Host> {
     define(job_stop)
 }
 
-/// The tool as models know it, whatever does the work.
+/// Defines the tool as models know it, with the handler that does the work.
 pub fn define<S: Send + Sync + 'static>(
     handler: impl Handler<S, Args, ToolResult<Answer<Stopped>>, WithState>,
 ) -> Tool<S> {
@@ -74,7 +74,8 @@ async fn job_stop(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Stop
     let number = args.signal()?;
     let grace = args.grace(Duration::from_millis(host.settings.grace_ms))?;
     let job = fresh(commands.store.find(&args.id, &owner)?).await;
-    // What cannot be started again is not stopped for it. A long command is in memory until the new job has it.
+    // A job that cannot be started again is not stopped for a restart. A long command is in memory until the
+    // new job has it.
     let (order, _memory) = match args.restart {
         true => {
             let memory = cx.reserve(job.order_weight()).await?;
@@ -107,7 +108,7 @@ async fn job_stop(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Stop
     Ok(told(job, was_over, restarted_as))
 }
 
-/// What is said of a job that was stopped or signalled.
+/// Builds the answer for a job that was stopped or signalled.
 pub(crate) fn told(job: Job, was_over: bool, restarted_as: Option<String>) -> Answer<Stopped> {
     let listed = Listed::of(job);
     let state = how(listed.state, listed.exit_code, listed.signal.as_deref());
@@ -135,7 +136,7 @@ pub(crate) fn told(job: Job, was_over: bool, restarted_as: Option<String>) -> An
 }
 
 impl Args {
-    /// The number of the signal to send; 15 means to end the job.
+    /// Returns the number of the signal to send; 15 means to end the job.
     pub(crate) fn signal(&self) -> ToolResult<i32> {
         match &self.signal {
             Some(name) => signal_number(name).ok_or_else(|| {
@@ -146,22 +147,22 @@ impl Args {
         }
     }
 
-    /// How long a job has to end before it is killed.
+    /// Returns how long a job has to end before it is killed.
     pub(crate) fn grace(&self, otherwise: Duration) -> ToolResult<Duration> {
         let grace = self.grace.map(|time| seconds("grace", time)).transpose()?;
         Ok(grace.unwrap_or(otherwise).min(Duration::from_secs(600)))
     }
 }
 
-/// Ends a job whose guard does not do it: somebody halted that, perhaps.
+/// Ends a job whose guard does not end it, because the guard was halted, perhaps.
 async fn end_by_force(job: &Job, guard: Option<Pid>) {
-    // As long as the guard holds its lock, its number is its own.
+    // As long as the guard holds its lock, no other process has its number.
     if let Some(guard) = guard.filter(|_| job.is_guarded()) {
         kill_tree(guard).await;
     }
 }
 
-/// Asks the guard of a job for something. Gives its process, too.
+/// Asks the guard of a job for something. Returns its answer, with the guard's process.
 async fn ask(job: &Job, ask: &Ask) -> ToolResult<unwatched::GuardAnswer> {
     let cannot = |err| ToolError::new(format!("job `{}` cannot be reached", job.id)).source(err);
     let mut link = match Link::find(job).await {
@@ -176,11 +177,12 @@ async fn ask(job: &Job, ask: &Ask) -> ToolResult<unwatched::GuardAnswer> {
     })
 }
 
-/// Ends everything of a job, and waits until it is gone.
+/// Ends everything of a job, and waits until all of it is gone.
 async fn end(commands: &Commands, job: &Job, grace: Duration) -> ToolResult<()> {
     let asked = async {
         let grace_ms = millis(grace);
-        // The place at the guard is given back at once, for others who come to end it sooner.
+        // The connection to the guard is closed at once, so that its place is free for others who want to end
+        // the job sooner.
         let answer = ask(job, &Ask::Stop { grace_ms }).await?;
         let asked = match answer.said {
             Err(err) if err.kind() == io::ErrorKind::TimedOut => {
@@ -195,15 +197,15 @@ async fn end(commands: &Commands, job: &Job, grace: Duration) -> ToolResult<()> 
     let gone = async {
         if asked.is_ok() {
             let mut following = commands.follow(job);
-            // The guard goes when nothing is left.
+            // The guard ends when nothing of the job is left.
             while following.next().await.is_some() {}
         }
-        // Where it cannot be followed, its lock tells.
+        // If the job cannot be followed, the lock of its guard tells when it is gone.
         while !is_gone(job).await && asked.is_ok() {}
         !job.is_guarded()
     };
     match timeout(grace + AFTER_KILL, gone).await {
-        // It may have ended by itself just when it was asked to.
+        // The job may have ended by itself just when it was asked to.
         Ok(true) => Ok(()),
         Ok(false) | Err(_) => asked.and_then(|()| {
             let words = format!("job `{}` was killed and is still there", job.id);

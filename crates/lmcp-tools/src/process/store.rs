@@ -1,7 +1,7 @@
-//! The commands of this host, as they are on disk: each a folder with what it is, what it wrote and how it ended.
+//! The commands of this host, as they are on disk: each has a folder with its description, its output and its end.
 //!
-//! Nothing of it is kept in memory, so any server that uses the same folder sees the same jobs, after a restart or beside
-//! this one. Whether a job still runs is told by a lock that its guard holds, never by a process number.
+//! Nothing is kept in memory, so every server that uses the same folder sees the same jobs, after a restart or beside this
+//! one. A lock that the guard holds tells whether a job still runs; a process number never does.
 
 use std::{
     cmp::Reverse,
@@ -28,27 +28,27 @@ use super::{
 };
 use crate::time::now_millis;
 
-/// Characters of a command in a list.
+/// The most characters of a command in a list.
 const LONGEST_COMMAND: usize = 300;
-/// Longest record of a job, or of its end, in bytes. A longer one is nothing that we wrote.
+/// Longest record of a job, or of its end, in bytes. No server writes a longer one.
 const MOST_RECORD: usize = 32 * 1024 + MOST_RIGHTS;
 /// Longest order, in bytes: more than the kernel takes as a command line and environment.
 const MOST_ORDER: usize = 16 * 1024 * 1024;
 
-/// Where commands are recorded.
+/// The folder in which commands are recorded.
 #[derive(Debug)]
 pub(crate) struct Store {
     dir: PathBuf,
-    /// The lock of a folder that is removed with the server, where nothing was to be kept.
+    /// The lock of a folder that is removed with the server, if nothing is to be kept.
     passing: Option<File>,
     limits: Kept,
-    /// Held by the one who prunes.
+    /// Held while old records are removed.
     pruning: Mutex<()>,
-    /// What the server may do that looks: jobs with more rights are not there for it.
+    /// The rights of this server: it does not see jobs with more rights.
     rights: Rights,
 }
 
-/// How much of what has ended is kept.
+/// How many records of ended commands are kept, and for how long.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kept {
     pub(crate) jobs: usize,
@@ -56,35 +56,36 @@ pub(crate) struct Kept {
     pub(crate) age: Duration,
 }
 
-/// What a list shows of a command, and what its guard is reached with. Small: lists read it of every job.
+/// The record of a command for lists, with the key to its guard. It is small, because lists read it for every job.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct About {
-    /// Who started it.
+    /// The caller that started the command.
     pub(crate) owner: String,
-    /// What it may do: the rights of the server that started it.
+    /// The rights of the command: those of the server that started it.
     #[serde(default)]
     pub(crate) rights: Rights,
-    /// As it was given, or the beginning of that.
+    /// The command as it was given, shortened for lists.
     pub(crate) command: String,
     /// Seconds since 1970.
     pub(crate) started: u64,
-    /// The same in milliseconds, for their order.
+    /// The same time in milliseconds, to order the jobs.
     #[serde(default)]
     started_ms: u64,
     pub(crate) log: Option<PathBuf>,
-    /// What whoever comes to its guard's socket must know.
+    /// The key that every peer on the guard's socket must send.
     #[serde(default)]
     pub(crate) key: String,
-    /// Has it a terminal?
+    /// Whether the command has a terminal.
     #[serde(default)]
     pub(crate) tty: bool,
-    /// The conversation in which it was started; none where requests stand alone.
+    /// The conversation in which the command was started; `None` where requests stand alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) session: Option<String>,
-    /// It was no job while it ran: it is kept because its output was too long for its answer, or for what it left running.
+    /// Whether the command was no job while it ran: it is kept because its output was too long for its answer, or because it
+    /// left processes running.
     #[serde(default, skip_serializing_if = "is_false")]
     pub(crate) is_answered: bool,
-    /// Where the first servers kept the key.
+    /// The place of the key in records of the first servers.
     #[serde(default, skip_serializing)]
     order: Option<Earlier>,
 }
@@ -95,7 +96,7 @@ struct Earlier {
     tty: Option<Size>,
 }
 
-/// Who starts a command, and in which conversation.
+/// The caller that starts a command, and its conversation.
 #[derive(Debug)]
 pub(crate) struct Whose {
     pub(crate) owner: String,
@@ -103,7 +104,7 @@ pub(crate) struct Whose {
 }
 
 impl Whose {
-    /// The caller's.
+    /// Returns the caller of this call.
     pub(crate) fn of(cx: &Cx) -> Self {
         Self {
             owner: cx.caller().owner().into_owned(),
@@ -112,13 +113,13 @@ impl Whose {
     }
 }
 
-/// A command that was found.
+/// A command, as its folder describes it.
 #[derive(Clone, Debug)]
 pub(crate) struct Job {
     pub(crate) id: String,
     pub(crate) dir: PathBuf,
     pub(crate) about: About,
-    /// Its first process.
+    /// The number of its first process.
     pub(crate) pid: Option<i32>,
     pub(crate) state: State,
     pub(crate) end: Option<End>,
@@ -140,7 +141,7 @@ pub(crate) enum State {
 }
 
 impl Store {
-    /// A folder to keep jobs in; without one, a folder that goes with the server.
+    /// Opens a folder to keep jobs in. Without `state`, makes a folder that is removed with the server.
     pub(crate) fn open(state: Option<&Path>, limits: Kept, rights: Rights) -> Result<Self, Error> {
         let (dir, passing) = match state {
             Some(state) => {
@@ -168,25 +169,25 @@ impl Store {
             doomed.extend(passing::left_over());
         }
         if !doomed.is_empty() {
-            // It may take long, and the first client need not wait for it. What it does not get done, the next one does.
+            // Removing may take long, and the first client need not wait. The next server removes what is left.
             let thread = thread::Builder::new().name("prune".into());
             let _ = thread.spawn(move || remove_all(&doomed));
         }
         Ok(store)
     }
 
-    /// Does it go with the server?
+    /// Returns whether the folder is removed with the server.
     pub(crate) fn is_passing(&self) -> bool {
         self.passing.is_some()
     }
 
-    /// Is it in this folder, or a folder of this one?
+    /// Returns whether the store lies in this folder, or below it.
     pub(crate) fn is_below(&self, folder: &Path) -> bool {
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
         real(&self.dir).starts_with(real(folder))
     }
 
-    /// A folder for a new command.
+    /// Makes a folder for a new command.
     pub(crate) fn create(&self) -> io::Result<(String, PathBuf)> {
         let (id, dir) = self.name();
         dir::put_right(&self.dir)?;
@@ -194,8 +195,8 @@ impl Store {
         Ok((id, dir))
     }
 
-    /// A folder for a new command that nobody needs to find again. Where there is no room for one, it is only named, and the
-    /// command goes unrecorded.
+    /// Makes a folder for a new command that nobody needs to find again. If the disk is full, the folder is only named, and
+    /// the command is not recorded.
     pub(crate) fn create_if_there_is_room(&self) -> io::Result<(String, PathBuf)> {
         match self.create() {
             Err(err) if dir::is_full(&err) => Ok(self.name()),
@@ -209,7 +210,7 @@ impl Store {
         (id, dir)
     }
 
-    /// The jobs of an owner that have no more rights than this server: those that run first, the newest first.
+    /// Returns the jobs of an owner that have no more rights than this server: running ones first, then the newest first.
     pub(crate) fn list(&self, owner: &str) -> Vec<Job> {
         let mut jobs: Vec<_> = self
             .folders()
@@ -225,10 +226,10 @@ impl Store {
         jobs
     }
 
-    /// A job of this owner that has no more rights than this server.
+    /// Returns a job of this owner that has no more rights than this server.
     ///
     /// # Errors
-    /// There is none of that id, it is somebody else's, or it may do more: the three sound the same.
+    /// No job has that id, the job is another owner's, or it has more rights. The error is the same for all three.
     pub(crate) fn find(&self, id: &str, owner: &str) -> ToolResult<Job> {
         let unknown = || no_job(id);
         let is_id = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
@@ -243,17 +244,17 @@ impl Store {
         }
     }
 
-    /// May this owner, on this server, see the job and do something to it?
+    /// Returns whether this owner, on this server, may see the job and act on it.
     fn is_open_to(&self, job: &Job, owner: &str) -> bool {
         job.about.owner == owner && job.is_kept() && self.rights.covers(&job.about.rights)
     }
 
-    /// How many jobs run, by whose places they take. Commands that somebody waits for are none.
+    /// Counts the running jobs, by the callers whose places they take. Commands that a caller waits for do not count.
     pub(crate) fn running(&self) -> Counts {
         let mut counts = Counts::new();
         let jobs = self.folders().map(|(_, dir)| dir);
         for dir in jobs.filter(|dir| is_locked(dir) && dir.join(dir::KEPT).exists()) {
-            // What cannot be read is nobody's, and still runs.
+            // A job whose record cannot be read has no owner, but it runs.
             let owner = About::read(&dir).map_or(String::new(), |about| about.owner);
             let payer = Caller::payer_of(&owner).to_owned();
             *counts.entry(payer).or_default() += 1;
@@ -261,7 +262,8 @@ impl Store {
         counts
     }
 
-    /// Removes what is to be forgotten, unless somebody is about it. It may take long: not on a thread that serves.
+    /// Removes records that are to be forgotten, unless another thread is doing so. This may take long: do not call it on a
+    /// thread that serves.
     pub(crate) fn prune(&self) {
         if let Ok(_only_one) = self.pruning.try_lock() {
             remove_all(&self.doomed());
@@ -288,7 +290,8 @@ impl Store {
     fn read(&self, id: String) -> io::Result<Job> {
         let dir = self.dir.join(&id);
         let about = About::read(&dir)?;
-        // In this order: one that ends in between is locked, and then its end is there.
+        // The lock is checked before the end is read: a command that ends in between counts as running, and its end is
+        // found.
         let runs = is_locked(&dir);
         let end: Option<End> = match dir::read_small(&dir.join(dir::END), MOST_RECORD) {
             Ok(bytes) => Some(serde_json::from_slice(&bytes)?),
@@ -302,7 +305,7 @@ impl Store {
         };
         let mut end = end;
         if let Some(end) = end.as_mut().filter(|_| !runs) {
-            // With the guard gone, so is what stayed behind.
+            // The guard is gone, so the processes that it watched over are gone, too.
             end.left_running.clear();
         }
         let output_bytes = fs::metadata(dir.join(OUTPUT)).map_or(0, |output| output.len());
@@ -333,10 +336,10 @@ impl Drop for Store {
 }
 
 impl Job {
-    /// What it was started with; its environment is only what the caller added.
+    /// Returns the order with which the job was started. Its environment holds only the variables that the caller added.
     ///
     /// # Errors
-    /// It was given input, which is not recorded; or nothing tells how it was started.
+    /// The job was given input, which is not recorded; or its order cannot be read.
     pub(crate) fn order(&self) -> ToolResult<Order> {
         let refused = |why: &str| {
             ToolError::new(format!("job `{}` cannot be started again: {why}", self.id))
@@ -351,8 +354,8 @@ impl Job {
         }
     }
 
-    /// The memory that starting it again takes at most: its record as text and as values, and both once more for the guard
-    /// of the new job.
+    /// Returns the memory that starting the job again takes at most: its record as text and as values, and both once more
+    /// for the guard of the new job.
     pub(crate) fn order_weight(&self) -> usize {
         let record = fs::metadata(self.dir.join(dir::ORDER));
         let bytes = record
@@ -363,7 +366,7 @@ impl Job {
             .saturating_mul(5)
     }
 
-    /// The size of its terminal, as it was set last.
+    /// Returns the size of the job's terminal, as it was set last.
     pub(crate) fn size(&self) -> Size {
         let read = |name: &str| dir::read_small(&self.dir.join(name), MOST_ORDER).ok();
         let set = read(dir::SIZE).and_then(|bytes| serde_json::from_slice(&bytes).ok());
@@ -374,20 +377,20 @@ impl Job {
         set.or_else(first).unwrap_or(Size { rows: 24, cols: 80 })
     }
 
-    /// Its terminal has this size now. If that cannot be written down, its screen is shown in the old one.
+    /// Records the new size of the job's terminal. If that fails, the screen is shown in the old size.
     pub(crate) fn note_size(&self, size: Size) {
         if let Ok(bytes) = serde_json::to_vec(&size) {
             let _ = dir::write_whole(&self.dir, dir::SIZE, &bytes);
         }
     }
 
-    /// Does it run, or something that it left behind?
+    /// Returns whether the job runs, or a process that it left behind.
     pub(crate) fn runs(&self) -> bool {
         let left = |end: &End| !end.left_running.is_empty();
         self.state == State::Running || self.end.as_ref().is_some_and(left)
     }
 
-    /// Does its guard still watch over it?
+    /// Returns whether the job's guard still runs.
     pub(crate) fn is_guarded(&self) -> bool {
         is_locked(&self.dir)
     }
@@ -398,7 +401,7 @@ impl Job {
 }
 
 impl About {
-    /// What is recorded of a command that starts now.
+    /// Returns the record of a command that starts now.
     pub(crate) fn new(whose: Whose, rights: Rights, log: Option<PathBuf>, order: &Order) -> Self {
         let started_ms = now_millis();
         Self {
@@ -416,8 +419,8 @@ impl About {
         }
     }
 
-    /// What is known of a command of another host: it and its log, the conversation it was started in and whether it was
-    /// answered there, and when it was started.
+    /// Returns the record of a command of another host: the command and its log, its conversation and whether it was
+    /// answered there, and the time of its start.
     pub(super) fn elsewhere(
         (command, log): (String, Option<PathBuf>),
         (session, is_answered): (Option<String>, bool),
@@ -438,7 +441,7 @@ impl About {
         }
     }
 
-    /// Writes down what the command is. Its input is written nowhere.
+    /// Writes the record and the order of the command. Its input is written nowhere.
     pub(crate) fn write(&self, order: &Order) -> io::Result<()> {
         dir::write_json(&order.dir, dir::ORDER, order)?;
         dir::write_json(&order.dir, dir::JOB, self)
@@ -456,12 +459,12 @@ impl About {
     }
 }
 
-/// There is no such job, or none for whoever asks.
+/// Returns the error that there is no such job, or none for this caller.
 pub(super) fn no_job(id: &str) -> ToolError {
     ToolError::new(format!("there is no job `{}`", clip(id))).hint("`jobs` lists those there are")
 }
 
-/// A list is no place for a script, nor is an error.
+/// Shortens a command for a list or an error.
 pub(super) fn clip(command: &str) -> String {
     match command.char_indices().nth(LONGEST_COMMAND) {
         Some((end, _)) => format!("{}…", command.get(..end).unwrap_or_default()),
@@ -469,7 +472,7 @@ pub(super) fn clip(command: &str) -> String {
     }
 }
 
-/// How an owner is written now, of one that the first servers wrote.
+/// Converts an owner as the first servers wrote it to the present form.
 fn owner_now(earlier: &str) -> String {
     match earlier.split_once(' ') {
         Some(("user", uid)) => format!("uid:{uid}"),
@@ -478,14 +481,14 @@ fn owner_now(earlier: &str) -> String {
     }
 }
 
-/// What cannot be removed now is found by the next prune.
+/// Removes folders. The next prune finds those that cannot be removed now.
 fn remove_all(doomed: &[PathBuf]) {
     for path in doomed {
         let _ = remove_tree(path);
     }
 }
 
-/// Does a guard hold it?
+/// Returns whether a guard holds the lock of the folder.
 pub(super) fn is_locked(dir: &Path) -> bool {
     let path = dir.join(OUTPUT);
     let Ok(output) = dir::insist(&path, || File::open(&path)) else {
@@ -494,7 +497,7 @@ pub(super) fn is_locked(dir: &Path) -> bool {
     flock(&output, FlockOperation::NonBlockingLockShared).is_err()
 }
 
-/// A name that nobody guesses: 80 bits.
+/// Makes a name that nobody can guess: 80 bits.
 pub(crate) fn random_name() -> String {
     const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
     let key = lmcp_core::Server::random_key();

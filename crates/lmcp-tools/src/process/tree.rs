@@ -1,4 +1,5 @@
-//! Every process below another one. A guard adopts what its command leaves behind, so nothing slips out of its tree.
+//! Finds every process below another one. A guard adopts the processes that its command leaves behind, so none escapes from
+//! its tree.
 
 use std::{
     fs, io,
@@ -12,7 +13,7 @@ use rustix::process::{
     pidfd_open, pidfd_send_signal,
 };
 
-/// All descendants of a process, parents first; none that has ended.
+/// Returns all descendants of a process that have not ended, parents first.
 pub(super) fn descendants(top: Pid) -> Vec<Pid> {
     let mut found = children(top);
     let mut next = 0;
@@ -25,7 +26,7 @@ pub(super) fn descendants(top: Pid) -> Vec<Pid> {
     found
 }
 
-/// Sends a signal to every descendant of a process. Gives how many there were.
+/// Sends a signal to every descendant of a process. Returns how many there were.
 pub(super) fn signal_below(top: Pid, signal: Signal) -> usize {
     let found = descendants(top);
     for pid in &found {
@@ -37,7 +38,7 @@ pub(super) fn signal_below(top: Pid, signal: Signal) -> usize {
 /// Sends some signals, one after the other, to the descendants of a process that can be reached within this time.
 pub(super) fn ask_below(top: Pid, signals: &[Signal], time: Duration) {
     let until = Instant::now() + time;
-    // The youngest first: of a flood of processes most have ended, and those came before.
+    // The youngest come first: in a flood of processes the older ones have mostly ended.
     let mut left = children(top);
     while let Some(pid) = left.pop().filter(|_| Instant::now() < until) {
         signals_if(pid, signals, |pid| is_below(pid, top));
@@ -45,13 +46,13 @@ pub(super) fn ask_below(top: Pid, signals: &[Signal], time: Duration) {
     }
 }
 
-/// Kills the children of this process, and everything in their process groups. Gives whether there were any, those among them
-/// that have ended and were not waited for.
+/// Kills the children of this process, and everything in their process groups. Returns whether there were any, including
+/// children that have ended and were not waited for.
 ///
-/// The caller waits for no child meanwhile, so each number still is that of the child, and one call ends it. That is quick enough
-/// for processes that fork and end without pause. A child of such a process is in the same group, and the kernel ends a group as a
-/// whole: nobody forks out of it. Where each process has a group of its own, the youngest are the ones that still run, so they
-/// come first.
+/// The caller waits for no child meanwhile, so each number still belongs to the child, and one call ends it. That is quick
+/// enough for processes that fork and end without pause: a child of such a process is in the same group, and the kernel ends
+/// a group as a whole, so no fork escapes. Where each process has a group of its own, the youngest are the ones that still
+/// run, so they come first.
 pub(super) fn kill_children() -> bool {
     let (found, own) = (children(getpid()), getpgrp());
     let mut ended = None;
@@ -66,26 +67,26 @@ pub(super) fn kill_children() -> bool {
     !found.is_empty()
 }
 
-/// Sends a signal to a process that still is what it is taken for.
+/// Sends a signal to a process if `is_it` confirms its identity.
 pub(super) fn signal_if(pid: Pid, signal: Signal, is_it: impl FnOnce(Pid) -> bool) {
     signals_if(pid, &[signal], is_it);
 }
 
 fn signals_if(pid: Pid, signals: &[Signal], is_it: impl FnOnce(Pid) -> bool) {
-    // The descriptor stays with the process it was opened for; only then is it looked at once more, so that a number which
-    // meanwhile went to a stranger is never hit.
+    // The descriptor stays with the process it was opened for. The process is checked after that, so that a number which
+    // went to another process meanwhile is never signalled.
     let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else {
         return;
     };
     if is_it(pid) {
         for signal in signals {
-            // It may have ended just now.
+            // The process may have ended just now.
             let _ = pidfd_send_signal(&process, *signal);
         }
     }
 }
 
-/// Is a process below another?
+/// Returns whether a process is below another.
 pub(super) fn is_below(pid: Pid, top: Pid) -> bool {
     let mut at = pid;
     loop {
@@ -97,7 +98,7 @@ pub(super) fn is_below(pid: Pid, top: Pid) -> bool {
     }
 }
 
-/// The processes of this system that we can see.
+/// Returns the processes of this system that this process can see.
 pub(super) fn all() -> impl Iterator<Item = Process> {
     let numbers = processes::numbers().into_iter().flatten();
     numbers.filter_map(Process::of)
@@ -114,7 +115,7 @@ fn children(pid: Pid) -> Vec<Pid> {
     for list in lists {
         match list {
             Ok(list) => found.extend(list.split_ascii_whitespace().filter_map(processes::number)),
-            // A kernel without these lists: every process is asked for its parent.
+            // The kernel has no such lists: every process is asked for its parent.
             Err(err) if err.kind() == io::ErrorKind::NotFound && has_no_lists() => {
                 let children = all().filter(|process| process.parent == Some(pid));
                 return children.map(|process| process.pid).collect();

@@ -1,5 +1,5 @@
-//! One word with the guard of a job where the runtime cannot watch one more socket: the kernel counts what is watched (epoll)
-//! for all programs of a user together, so that a command can use it up. The command can be ended all the same.
+//! One exchange with the guard of a job where the runtime cannot watch one more socket. The kernel counts watched files
+//! (epoll) for all programs of a user together, so a command can use up the limit. The command can be ended all the same.
 
 use std::{
     fs::File,
@@ -23,21 +23,21 @@ use super::{
     store::Job,
 };
 
-/// What a guard said to something that it was asked for.
+/// The answer of a guard.
 #[derive(Debug)]
 pub(super) struct GuardAnswer {
-    /// The process of the guard, as the kernel says.
+    /// The process of the guard, as the kernel reports it.
     pub(super) guard: Option<Pid>,
-    /// As for `Link::ask`.
+    /// The result, as `Link::ask` returns it.
     pub(super) said: io::Result<()>,
 }
 
-/// Is this the error of a runtime that cannot watch one more socket?
+/// Returns whether this is the error of a runtime that cannot watch one more socket.
 pub(super) fn is_for_want_of_watches(err: &io::Error) -> bool {
     err.kind() == io::ErrorKind::StorageFull
 }
 
-/// Asks the guard of a job for something, on a thread that waits for the answer itself.
+/// Asks the guard of a job for something, on a blocking thread that waits for the answer.
 pub(super) async fn ask(job: &Job, ask: &Ask) -> io::Result<GuardAnswer> {
     let hello = Ask::Hello {
         key: job.about.key.clone(),
@@ -70,7 +70,7 @@ fn ask_at(dir: &Path, lines: &[u8]) -> io::Result<GuardAnswer> {
     Ok(GuardAnswer { guard, said })
 }
 
-/// Connects within the time that the guard has for everything: one that is halted takes nobody.
+/// Connects. The time limit holds for connecting, sending and receiving: a guard that is halted accepts no connection.
 fn meet(path: &Path) -> io::Result<UnixStream> {
     let socket = socket_with(
         AddressFamily::UNIX,
@@ -105,7 +105,7 @@ mod tests {
 
     use super::*;
 
-    /// A guard that says these words when it is asked for something.
+    /// Starts a guard that answers with these words.
     fn guard(dir: &Path, words: &'static [Word]) -> thread::JoinHandle<Vec<Ask>> {
         let listener = UnixListener::bind(dir.join(dir::SOCKET)).unwrap();
         thread::spawn(move || {

@@ -37,7 +37,7 @@ impl Default for Variables {
 }
 
 impl Variables {
-    /// What models are told of it.
+    /// Returns the schema that models are shown.
     pub(super) fn shown() -> Value {
         json!({ "type": "array", "items": { "type": "string" } })
     }
@@ -69,7 +69,8 @@ impl Variables {
     }
 }
 
-/// Variables that a caller adds to the environment of one command. Each takes many times its bytes in the server.
+/// The most variables that a caller adds to the environment of one command. Each takes many times its bytes in the
+/// server.
 const MOST_VARIABLES: usize = 4096;
 
 fn pair(text: String) -> ToolResult<(String, String)> {
@@ -84,7 +85,7 @@ fn pair(text: String) -> ToolResult<(String, String)> {
     }
 }
 
-/// The kernel takes no longer ones.
+/// Refuses a variable that is too long for the kernel.
 fn expect_short(name: &str, bytes: usize) -> ToolResult<()> {
     if bytes <= LONGEST {
         return Ok(());

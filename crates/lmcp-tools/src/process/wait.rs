@@ -1,4 +1,4 @@
-//! Waiting for a job: for a pattern in its output, for its end, and not longer than somebody wants to wait.
+//! Waits for a pattern in a job's output or for the job's end, and not longer than the caller wants.
 
 use std::time::Duration;
 
@@ -18,11 +18,11 @@ use super::{
 };
 use crate::blocking::blocking;
 
-/// How long is waited when nothing is said about it; well before the first client gives up.
+/// The wait when the caller names none; clients give up well after it.
 pub(super) const WAIT: Duration = Duration::from_secs(30);
-/// Longer than anybody waits for an answer.
+/// The longest wait: longer than any client waits for an answer.
 pub(super) const MOST_WAIT: Duration = Duration::from_secs(60 * 60);
-/// A guard answers at once, unless somebody halted it.
+/// A guard answers at once, unless it was halted.
 const SOON: Duration = Duration::from_secs(5);
 
 /// How a wait ended.
@@ -37,27 +37,27 @@ pub(super) enum Outcome {
     Expired,
 }
 
-/// What came of waiting.
+/// The result of a wait.
 #[derive(Default)]
 pub(super) struct Waited {
     pub(super) matched: Option<String>,
     pub(super) extent: Extent,
-    /// None if nobody wanted to wait.
+    /// `None` if the caller did not want to wait.
     pub(super) outcome: Option<Outcome>,
-    /// The guard of a job that ran went away.
+    /// Whether the guard of a running job ended during the wait.
     pub(super) guard_gone: bool,
-    /// For how long was waited, at most.
+    /// The longest time of the wait.
     wait: Duration,
     has_pattern: bool,
 }
 
-/// How long to wait.
+/// Returns how long to wait.
 pub(super) fn time(wait: Option<f64>) -> ToolResult<Duration> {
     let wait = wait.map(|time| seconds("wait", time)).transpose()?;
     Ok(wait.unwrap_or(WAIT).min(MOST_WAIT))
 }
 
-/// What is kept, as the guard knows it: it moves while the job runs.
+/// Returns which part of the output is kept, as the guard knows it: the part moves while the job runs.
 pub(super) async fn extent_now(commands: &Commands, job: &Job) -> Extent {
     let news = timeout(SOON, async { commands.follow(job).next().await });
     let news = news.await.ok().flatten();
@@ -65,7 +65,7 @@ pub(super) async fn extent_now(commands: &Commands, job: &Job) -> Extent {
 }
 
 impl Waited {
-    /// On another host, for a pattern that matched or not.
+    /// Returns the result of a wait on another host.
     pub(crate) fn elsewhere(
         outcome: Option<Outcome>,
         matched: Option<String>,
@@ -81,7 +81,7 @@ impl Waited {
         }
     }
 
-    /// Nobody waits.
+    /// Returns the state of a job without waiting.
     pub(super) async fn not(commands: &Commands, job: &Job) -> Self {
         let mut waited = Self::default();
         if job.state == State::Running {
@@ -90,7 +90,7 @@ impl Waited {
         waited
     }
 
-    /// Until the pattern matches, the job ends, or the time is over.
+    /// Waits until the pattern matches, the job ends, or the time is over.
     pub(super) async fn until(
         commands: &Commands,
         job: &Job,
@@ -110,7 +110,8 @@ impl Waited {
             State::Exited | State::Killed | State::Lost => None,
         };
         loop {
-            // Before this look, so that what comes meanwhile is looked at again.
+            // The news are taken before the output is searched, so that output which comes meanwhile leads
+            // to another search.
             let news = match &mut following {
                 Some(following) => timeout_at(until, following.next()).await,
                 None => Ok(None),
@@ -136,7 +137,7 @@ impl Waited {
         }
     }
 
-    /// What the answer says of it, if it did not come to what was waited for.
+    /// Returns the words for the answer, if the wait ended without its goal.
     pub(super) fn words(&self) -> Option<String> {
         match self.outcome? {
             Outcome::Expired => {
@@ -153,7 +154,7 @@ impl Waited {
         }
     }
 
-    /// Looks at what is new, off the thread that serves.
+    /// Searches the new output on a blocking thread.
     async fn look(
         &self,
         watch: &mut Option<Watch>,

@@ -1,8 +1,8 @@
-//! Which addresses are nobody's business: everything that is not the public internet.
+//! Addresses that tools must not reach by default: everything that is not the public internet.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// What kind of address this is, if it is not a public one.
+/// Returns the kind of an address, if it is not a public one.
 pub(crate) fn not_public(address: IpAddr) -> Option<&'static str> {
     match address {
         IpAddr::V4(address) => not_public_v4(address),
@@ -33,7 +33,7 @@ fn not_public_v6(address: Ipv6Addr) -> Option<&'static str> {
     Some(match [a, b, c, d, e, f] {
         [0, 0, 0, 0, 0, 0] if (g, h) == (0, 0) => "the unspecified address",
         [0, 0, 0, 0, 0, 0] if (g, h) == (0, 1) => "the loopback address",
-        // What leads to an IPv4 address is as public as that.
+        // An address that leads to an IPv4 address is as public as that one.
         [0, 0, 0, 0, 0, 0xffff] | [0x64, 0xff9b, 0, 0, 0, 0] => return not_public_v4(low),
         [0x2002, high, low, ..] => return not_public_v4(v4(high, low)),
         [0xfe80..=0xfebf, ..] => "a link-local address",
@@ -42,7 +42,7 @@ fn not_public_v6(address: Ipv6Addr) -> Option<&'static str> {
         [0x2001, 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] => "an address for documentation",
         [0x2001, 0..=0x1ff, ..] => "an address of a network protocol",
         [0x2000..=0x3fff, ..] => return None,
-        // Nothing else is given out to anybody.
+        // No other addresses are given out.
         _ => "a reserved address",
     })
 }

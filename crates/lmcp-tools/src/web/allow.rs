@@ -1,4 +1,4 @@
-//! What the operator allows although it is not the public internet.
+//! The networks and hosts that the operator allows although they are not the public internet.
 
 use std::{
     net::{IpAddr, Ipv6Addr},
@@ -22,20 +22,20 @@ use super::address::not_public;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Allow {
     to: To,
-    /// Any port, if none is said.
+    /// The port; `None` stands for any.
     port: Option<u16>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum To {
     Net(Network),
-    /// Whatever the name leads to.
+    /// Any address that the name leads to.
     Name(String),
-    /// Whatever a proxy makes of a name that is not found here.
+    /// Any name that is not found here, and that a proxy looks up.
     ByProxy,
 }
 
-/// Who may be reached.
+/// Decides which addresses may be reached.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Guard<'a> {
     pub(crate) allow: &'a [Allow],
@@ -69,7 +69,7 @@ impl lmcp_outbound::Guard for Guard<'_> {
 }
 
 impl Allow {
-    /// Just this host and port.
+    /// Allows just this host and port.
     pub(crate) fn exactly(url: &Url) -> Self {
         Self {
             to: To::of(url.host()),
@@ -77,7 +77,7 @@ impl Allow {
         }
     }
 
-    /// Names that only a proxy finds.
+    /// Allows names that only a proxy finds.
     pub(crate) fn by_proxy() -> Self {
         Self {
             to: To::ByProxy,
@@ -85,7 +85,7 @@ impl Allow {
         }
     }
 
-    /// Is the host allowed, by its name or by an address that it has?
+    /// Returns whether the host is allowed, by its name or by one of its addresses.
     fn matches(&self, url: &Url, address: Option<IpAddr>) -> bool {
         if self.port.is_some_and(|allowed| allowed != url.port()) {
             return false;
@@ -125,7 +125,7 @@ impl FromStr for Allow {
     }
 }
 
-/// An address of IPv6 whose end could as well be a port: the two parts.
+/// Splits an IPv6 address whose end could as well be a port into the two parts.
 fn address_or_port(text: &str) -> Option<(&str, u16)> {
     text.parse::<Ipv6Addr>().ok()?;
     let (address, port) = text.rsplit_once(':')?;

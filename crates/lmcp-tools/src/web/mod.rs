@@ -13,7 +13,7 @@ use lmcp_outbound::{Flaw, Outbound};
 
 use fetch::Cache;
 
-/// What these tools keep between calls.
+/// The state that these tools keep between calls.
 #[derive(Debug)]
 pub(crate) struct State {
     outbound: Outbound,
@@ -29,10 +29,10 @@ impl State {
     }
 }
 
-/// What is wrong with an address, for the model, with what it wrote.
+/// Returns the error about a wrong address, for the model, with the text that it wrote.
 fn no_url(flaw: &Flaw, text: &str) -> ToolError {
     let what = match flaw {
-        // It holds a secret.
+        // The text holds a secret.
         Flaw::Userinfo => "the address".to_owned(),
         _ => format!("`{}`", text.chars().take(200).collect::<String>()),
     };

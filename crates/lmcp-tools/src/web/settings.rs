@@ -1,4 +1,4 @@
-//! What the operator decides about the web.
+//! The settings of an operator for the web.
 
 use std::{fmt, time::Duration};
 
@@ -8,7 +8,7 @@ use lmcp_outbound::{Settings as Outbound, Url};
 use super::allow::Allow;
 use crate::image;
 
-/// What `fetch` and `web_search` may do, and with what.
+/// The settings of `fetch` and `web_search`.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Web {
@@ -31,13 +31,13 @@ pub struct Web {
     pub search: Search,
 }
 
-/// Who searches the web for us.
+/// The search engine, with its keys.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Search {
-    /// The one that is asked; no other ever is.
+    /// The backend that is asked; no other ever is.
     pub backend: Backend,
-    /// Where the SearXNG instance is. May be private.
+    /// The address of the SearXNG instance. May be private.
     pub searxng_url: Option<String>,
     /// The key for Tavily.
     pub tavily_key: Option<Secret>,
@@ -52,28 +52,28 @@ pub struct Search {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Backend {
-    /// Its page without scripts. Needs no key; turns away who asks often.
+    /// Its page without scripts. It needs no key, and turns away clients that ask often.
     #[default]
     DuckDuckGo,
-    /// An instance of one's own.
+    /// An instance that the operator runs.
     Searxng,
-    /// With a key.
+    /// Tavily, which needs a key.
     Tavily,
-    /// With a key.
+    /// Brave, which needs a key.
     Brave,
 }
 
-/// Something that is never shown.
+/// A value that is never shown.
 #[derive(Clone)]
 pub struct Secret(String);
 
 impl Web {
-    /// The settings as the environment has them: `LMCP_FETCH_ALLOW` (networks and hosts, with commas),
+    /// Reads the settings from the environment: `LMCP_FETCH_ALLOW` (networks and hosts, with commas),
     /// `LMCP_SEARCH_BACKEND`, `LMCP_SEARXNG_URL`, `LMCP_TAVILY_KEY`, `LMCP_BRAVE_KEY`, `LMCP_USER_AGENT`,
-    /// `SSL_CERT_FILE`, and the proxies in `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY`. An empty value is as
-    /// good as none.
+    /// `SSL_CERT_FILE`, and the proxies in `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY`. An empty value
+    /// counts as none.
     ///
-    /// Without `LMCP_SEARCH_BACKEND` the one backend that has an address or a key is asked, or DuckDuckGo.
+    /// Without `LMCP_SEARCH_BACKEND`, the one backend that has an address or a key is asked, or DuckDuckGo.
     ///
     /// ```
     /// use lmcp_tools::settings::{Backend, Web};
@@ -126,7 +126,7 @@ impl Search {
         Ok(search)
     }
 
-    /// Better at the start than at every search.
+    /// Checks that the backend has its key or address: an error at the start is better than one at every search.
     fn expect_usable(&self) -> Result<(), Error> {
         let (is_there, variable) = match self.backend {
             Backend::DuckDuckGo => return Ok(()),

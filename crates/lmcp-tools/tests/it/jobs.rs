@@ -402,3 +402,33 @@ async fn a_long_command_is_started_again_only_where_there_is_memory_for_it() {
     let restarted = host.value("job_stop", again).await;
     assert!(restarted["restarted_as"].is_string(), "{restarted}");
 }
+
+// Neither the output that is read nor the answer that is made of it was counted before it was there.
+#[tokio::test]
+async fn the_output_of_a_job_is_read_only_where_there_is_memory_for_its_answer() {
+    let host = Host::new();
+    let budget = host.server.budget();
+    for (sign, shown) in [("\\001", "\u{1}"), ("\\377", "\u{fffd}"), ("x", "x")] {
+        let command = format!("head -c 1000000 /dev/zero | tr '\\0' '{sign}'");
+        let id = job(&host, &command).await;
+        ended(&host, &id).await;
+        let read = || async {
+            let uri = json!({ "uri": format!("job://{id}/output") });
+            host.client().request("resources/read", uri).await
+        };
+        // The output itself fits beside what others hold.
+        let others = budget
+            .account("others")
+            .take(budget.total() / 8 * 7 - 1_600_000);
+        let refused = read().await.unwrap_err().into_rpc().data.unwrap();
+        assert_eq!(
+            (&refused["limit"], &refused["retriable"]),
+            (&json!("memory_bytes"), &json!(true)),
+            "{shown:?}"
+        );
+        drop(others);
+        let whole = read().await.unwrap()["contents"][0]["text"].take();
+        assert!(whole == shown.repeat(1_000_000), "{shown:?}");
+        assert_eq!(budget.used(), 0, "everything was given back");
+    }
+}

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::{hostile::scripted, support::soon};
 
-/// Asks as soon as the tool `ask` is called, and answers that call when it has an answer. What is called `leave` is begun and
+/// Asks as soon as the tool `ask` is called, and answers that call after it got an answer. A call of `leave` is begun and
 /// never answered.
 const ASKS: &str = r#"
     name = (message.get("params") or {}).get("name")
@@ -30,7 +30,7 @@ fn server() -> Endpoint {
     Endpoint::new(Upstream::new(scripted(ASKS).route()))
 }
 
-/// A request of somebody who can be asked.
+/// Sends a request of a caller that can be asked.
 fn request(server: &Endpoint, who: &str, method: &str, mut params: Value) -> Messages {
     params["_meta"] = json!({
         meta::PROTOCOL_VERSION: ProtocolVersion::NEWEST.as_str(),
@@ -54,7 +54,7 @@ fn call(server: &Endpoint, who: &str, tool: &str) -> Messages {
     request(server, who, "tools/call", params)
 }
 
-/// Everything that comes of a request.
+/// Returns all messages of a request.
 async fn all(mut messages: Messages) -> Vec<Value> {
     let mut all = Vec::new();
     while let Some(message) = soon(messages.next()).await {
@@ -101,7 +101,7 @@ async fn one_owner_is_asked_whatever_its_other_requests_were() {
     );
 }
 
-/// The same of 2026-07-28, whatever it is told of its callers.
+/// The same for 2026-07-28. This server asks whatever its callers declare.
 const ASKS_BY_ITS_ANSWER: &str = r#"
     if method == "server/discover": ok(id, {"resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, "ttlMs": 0, "cacheScope": "private"})
     elif message["params"]["name"] == "told": ok(id, {"resultType": "complete", **content(json.dumps(message["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"]))})

@@ -14,7 +14,7 @@ use crate::{
     support::{By, EVERY, Place, begun, builder, soon, text},
 };
 
-/// Does the same with every revision over every link.
+/// Runs a test with every revision over every link.
 async fn everywhere(test: impl AsyncFn(Client, ProtocolVersion)) {
     let place = Place::new().await;
     for by in EVERY {
@@ -51,7 +51,7 @@ async fn questions_are_answered() {
     everywhere(async |client, version| {
         assert_eq!(text(&client, "folders", json!({})).await, "file:///here");
         assert_eq!(text(&client, "sample", json!({})).await, "parrot");
-        // Before 2025-06-18 no user could be asked anything.
+        // Before 2025-06-18, users could not be asked anything.
         if version >= ProtocolVersion::V2025_06_18 {
             assert_eq!(text(&client, "greet", json!({})).await, "Hello, Ann!");
         }
@@ -119,7 +119,7 @@ async fn log_messages_reach_whoever_wants_them() {
             });
             let client = place.connect(by, builder).await;
             assert_eq!(text(&client, "work", json!({})).await, "worked");
-            // Messages and answers may overtake each other on their ways.
+            // Notifications and answers may overtake each other.
             soon(client.ping()).await.unwrap();
             assert_eq!(
                 *heard.lock().unwrap(),

@@ -1,4 +1,4 @@
-//! Callers of one revision at servers of another.
+//! Callers of one revision with servers of another.
 
 use lmcp_core::{Endpoint, client::Event};
 use lmcp_upstream::{Upstream, socket};
@@ -12,7 +12,7 @@ async fn every_revision_is_served_by_a_server_of_every_other() {
     let far = Place::new().await;
     for behind in ProtocolVersion::ALL {
         for by in [By::Socket, By::Url] {
-            // Callers on a socket and over HTTP have different owners, and questions go to one owner alone.
+            // Callers on a socket and over HTTP have different owners, and questions go to one owner only.
             let upstream = Upstream::builder(socket(far.path()).route())
                 .version(behind)
                 .build();

@@ -1,4 +1,4 @@
-//! Headers that repeat arguments of calls, checked in front of a server that is reached without any.
+//! Headers that repeat arguments of calls, checked in front of a server that gets no headers.
 
 use lmcp_core::Endpoint;
 use lmcp_upstream::{Upstream, socket};
@@ -10,7 +10,7 @@ use tokio::{
 
 use crate::support::{Place, soon};
 
-/// Calls `travel` over HTTP, with these headers more; the whole response.
+/// Calls `travel` over HTTP with these additional headers, and returns the whole response.
 async fn travel(place: &Place, more: &str) -> String {
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -46,7 +46,7 @@ async fn a_bridge_refuses_calls_whose_headers_say_something_else() {
     let far = Place::new().await;
     let upstream = Upstream::builder(socket(far.path()).route()).checks_headers();
     let near = Place::serving(Endpoint::new(upstream.build())).await;
-    // Nobody has listed the tools.
+    // Nobody has listed the tools yet.
     let refused = soon(travel(&near, "")).await;
     assert!(refused.starts_with("HTTP/1.1 400"), "{refused}");
     assert!(refused.contains("mcp-param-region"), "{refused}");

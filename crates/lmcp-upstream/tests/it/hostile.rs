@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::support::{builder, soon, text};
 use lmcp_wire::ProtocolVersion;
 
-/// A server in Python: it answers line by line as the function `answer` of the script says.
+/// Returns a server in Python that answers each line with the code in `answer`.
 pub(crate) fn scripted(answer: &str) -> lmcp_upstream::CommandTarget {
     let script = format!(
         r#"
@@ -138,6 +138,7 @@ async fn arguments_that_wait_for_a_server_count_as_memory_of_their_caller() {
     let target = scripted(
         r#"
     if method == "initialize": hello(id)
+    if method == "server/discover": say({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "?"}})
     if method == "tools/call":
         import time
         while True: time.sleep(1000)
@@ -145,16 +146,21 @@ async fn arguments_that_wait_for_a_server_count_as_memory_of_their_caller() {
     );
     let endpoint = Endpoint::new(Upstream::new(target.route()));
     let (client, mine) = (endpoint.client(), endpoint.budget().account("anyone"));
-    let arguments = json!({ "text": "x".repeat(2 << 20) });
     let mut calls = tokio::task::JoinSet::new();
-    calls.spawn(async move { client.call_tool("any", arguments).await });
+    // The server reads the first line and no other. The pipe has no room for the second.
+    for bytes in [2 << 20, 3 << 20] {
+        let (client, arguments) = (client.clone(), json!({ "text": "x".repeat(bytes) }));
+        calls.spawn(async move { client.call_tool("any", arguments).await });
+    }
     soon(async {
         while mine.used() < 2 << 20 {
             tokio::task::yield_now().await;
         }
     })
     .await;
+    // The rest of a line that the pipe has begun to take stays in memory until the server is ended.
     calls.abort_all();
+    drop((client, endpoint));
     soon(async {
         while mine.used() > 0 {
             tokio::task::yield_now().await;

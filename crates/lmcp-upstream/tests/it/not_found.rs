@@ -16,16 +16,16 @@ use crate::support::soon;
 /// A server of 2025-06-18 that makes handshakes, and answers 404 to calls in its first sessions.
 struct Site {
     url: String,
-    /// The calls that it got, by their session.
+    /// The calls that the server got, by their session.
     calls: Arc<Mutex<Vec<String>>>,
     _serving: JoinSet<()>,
 }
 
-/// What such a server does.
+/// The behaviour of such a server.
 #[derive(Clone, Copy)]
 struct Habits {
     has_sessions: bool,
-    /// It takes calls of this session, and of later ones.
+    /// The number of the first session whose calls the server accepts.
     first_good: usize,
 }
 
@@ -105,7 +105,7 @@ fn answer(
     )
 }
 
-/// The session and the message of a request.
+/// Returns the session and the message of a request.
 async fn read(stream: &mut BufReader<TcpStream>) -> Option<(String, Value)> {
     let (mut session, mut length) = (String::new(), 0);
     loop {

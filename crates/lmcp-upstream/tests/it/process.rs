@@ -49,7 +49,7 @@ async fn changes_are_heard_of_across_a_restart() {
         soon(client.ping()).await.unwrap();
         place.kill().await;
         place.serve_socket(&server().start().unwrap().endpoint());
-        // The old server may have the last word.
+        // The old server may still get calls, and fail them.
         while soon(client.call_tool("grow", json!({}))).await.is_err() {}
         assert!(soon(changes.next()).await.is_some(), "{version}");
     }
@@ -68,7 +68,7 @@ async fn a_process_that_dies_is_told_of_with_its_last_words_and_started_again() 
     assert!(error.message.contains("first | no such option"), "{error}");
 }
 
-/// Prints its number and that of its child, and serves; both ignore the closing of their input.
+/// Prints its number and that of its child, and serves; both ignore the end of their input.
 const STUBBORN: &str =
     r#"sleep 1000 & echo $$ $! > "$1"; trap '' TERM; "$2"; while :; do sleep 1000; done"#;
 
@@ -107,7 +107,7 @@ async fn a_process_ends_with_its_client_and_takes_its_family_along() {
     gone(&numbers).await;
 }
 
-/// The part of a client that is killed: it runs only where the test below starts it.
+/// The part of a client that is killed. It does its work only when the test below starts it.
 #[tokio::test]
 async fn a_client_that_will_be_killed() {
     let Some(numbers) = std::env::var_os("UPSTREAM_TEST_NUMBERS") else {

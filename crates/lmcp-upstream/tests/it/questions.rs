@@ -1,4 +1,4 @@
-//! Questions of a server reach the client of another revision with every member, and so do the answers.
+//! Questions of a server reach a client of another revision with every member, and so do the answers.
 
 use lmcp_core::Endpoint;
 use lmcp_upstream::Upstream;
@@ -16,7 +16,7 @@ use crate::{
     support::{Place, soon},
 };
 
-/// A server with sessions: it asks what its caller says, and answers with the answer.
+/// A server with sessions: it asks the question in the arguments, and returns the answer as its result.
 const ASKS_ON_THE_WAY: &str = r#"
     if method == "initialize": hello(id)
     if method == "tools/call":
@@ -26,7 +26,7 @@ const ASKS_ON_THE_WAY: &str = r#"
     if method == "server/discover": say({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "?"}})
 "#;
 
-/// The same of 2026-07-28.
+/// The same server with revision 2026-07-28.
 const ASKS_BY_ITS_ANSWER: &str = r#"
     if method == "server/discover": ok(id, {"resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, "ttlMs": 0, "cacheScope": "private"})
     if method == "tools/call":
@@ -36,7 +36,7 @@ const ASKS_BY_ITS_ANSWER: &str = r#"
         else: ok(id, {"resultType": "input_required", "inputRequests": {"k": asked}, "requestState": "s"})
 "#;
 
-/// What can be asked, with members that no revision knows; and an answer of the same kind.
+/// Questions with members that no revision knows, each with an answer of the same kind.
 fn questions() -> [(Value, Value); 3] {
     let block = json!({ "type": "text", "text": "?", "x-block": [1] });
     [
@@ -93,7 +93,7 @@ fn capabilities() -> Value {
     json!({ "elicitation": {}, "sampling": {}, "roots": {} })
 }
 
-/// What the server says in the end.
+/// Returns the server's result.
 fn said(answer: &Value) -> Value {
     let text = answer["result"]["content"][0]["text"].as_str();
     serde_json::from_str(text.unwrap_or_else(|| panic!("{answer}")))

@@ -1,4 +1,4 @@
-//! Sessions over HTTP at a server elsewhere: what a client wished for outlasts its streams.
+//! Sessions over HTTP with a server behind an upstream: the subscriptions of a client outlast its streams.
 
 use lmcp_core::{Endpoint, Handle, Terms};
 use lmcp_testkit::limits;
@@ -14,7 +14,8 @@ use crate::{
     support::{Place, soon},
 };
 
-/// A server, and an upstream of it where one connection can be open: the next one is served once the server has noticed that the last is gone.
+/// Returns a server, and an upstream of it that allows one open connection: the next one is served only after the server has
+/// noticed the end of the last.
 async fn places() -> (Handle, Place, Place) {
     let handle = server().start().expect("the server is sound");
     let far = Place::serving(handle.endpoint()).await;
@@ -25,7 +26,7 @@ async fn places() -> (Handle, Place, Place) {
     (handle, far, near)
 }
 
-/// A request on a connection of its own, up to the blank line of its answer.
+/// Sends a request on a connection of its own, and reads the answer up to its blank line.
 async fn open(
     near: &Place,
     verb: &str,
@@ -79,7 +80,7 @@ async fn initialize(near: &Place) -> String {
     id.expect("there is a session").1.to_owned()
 }
 
-/// The stream of a session, once the server listens for it.
+/// Opens the stream of a session, and waits until the server listens for it.
 async fn listen(near: &Place, session: &str) -> BufReader<TcpStream> {
     let (_, mut stream) = open(near, "GET", session, "").await;
     until(&mut stream, ": still here").await;
@@ -115,7 +116,7 @@ async fn a_client_that_comes_back_hears_of_what_changed_meanwhile() {
     let uri = json!({ "uri": "probe://text" });
     let (_, watched) = soon(post(&near, &session, "resources/subscribe", uri)).await;
     assert!(watched.contains("\"result\""), "{watched}");
-    // One that listens at the same server hears of it: then the upstream has, too.
+    // When another listener at the same server is told, the upstream was told, too.
     let upstream = Upstream::new(socket(far.path()).route());
     let other = Endpoint::new(upstream).client();
     let mut changes = soon(other.subscribe(["probe://text"])).await.unwrap();

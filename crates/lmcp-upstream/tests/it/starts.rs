@@ -1,4 +1,4 @@
-//! Requests that are for one start of a server alone.
+//! Requests that are for one start of a server only.
 
 use std::{fs, path::Path};
 
@@ -6,7 +6,7 @@ use lmcp_core::{Cx, Endpoint, NoArgs, Replies, Request, Server, Service, Tasks, 
 use lmcp_upstream::{AtStart, Route, Upstream};
 use serde_json::json;
 
-/// Says of every request which start of the server it is for.
+/// Binds every request to this start of the server.
 struct Bound(Upstream, u64);
 
 impl Service for Bound {
@@ -43,7 +43,7 @@ async fn a_request_for_one_start_of_a_server_does_not_reach_the_next() {
     first.abort();
     while upstream.times_opened() < 2 {
         let late = one.call_tool("say", json!({})).await;
-        // Whether the first server took it or nobody did: it gets no answer of the second.
+        // Maybe the first server took the request, maybe none did: the second server must not answer it.
         if upstream.times_opened() == 2 {
             assert!(late.unwrap_err().is_retriable());
         }

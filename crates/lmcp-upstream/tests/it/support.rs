@@ -1,4 +1,4 @@
-//! What the tests share: servers on every link, and a stop for tests that would hang.
+//! Helpers of the tests: servers on every link, and a time limit for tests that would hang.
 
 use std::path::{Path, PathBuf};
 
@@ -23,7 +23,7 @@ pub(crate) use lmcp_testkit::{soon, text};
 
 use crate::server::server;
 
-/// How the server is reached.
+/// The link to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum By {
     Url,
@@ -31,21 +31,21 @@ pub(crate) enum By {
     Pair,
     Socket,
     Command,
-    /// Through a pipe in this process.
+    /// A pipe in this process.
     Memory,
 }
 
 pub(crate) const EVERY: [By; 5] = [By::Url, By::Pair, By::Socket, By::Command, By::Memory];
 
 impl By {
-    /// The revisions that are spoken so.
+    /// Returns the revisions that can be spoken over this link.
     pub(crate) fn versions(self) -> impl Iterator<Item = ProtocolVersion> {
         let all = ProtocolVersion::ALL.into_iter();
         all.filter(move |version| self != Self::Pair || version.has_handshake())
     }
 }
 
-/// A server that runs, if it is not started by its client.
+/// A running server, if its client does not start it.
 pub(crate) struct Place {
     pub(crate) folder: TempDir,
     address: String,
@@ -82,7 +82,7 @@ impl Place {
         self.folder.path().join("socket")
     }
 
-    /// Where it listens.
+    /// Returns the address on which the server listens.
     pub(crate) fn host(&self) -> &str {
         self.address.trim_start_matches("http://")
     }
@@ -94,7 +94,7 @@ impl Place {
             .spawn(async move { endpoint.serve(unix).await });
     }
 
-    /// Ends it as a power cut does.
+    /// Ends the server as a power cut does.
     pub(crate) async fn kill(&mut self) {
         self.serving.shutdown().await;
     }
@@ -124,7 +124,7 @@ pub(crate) fn probe() -> PathBuf {
     probe
 }
 
-/// Answers whatever is asked.
+/// Answers any question.
 pub(crate) fn answer(_: &str, asked: &InputRequest) -> Value {
     match asked {
         InputRequest::Elicit(_) => ElicitResult::accept([("name".to_owned(), "Ann".into())]).into(),

@@ -22,7 +22,7 @@ fn server() -> Server {
     Server::new("door", "1.0.0").tool(Tool::new("whoami", whoami).read_only())
 }
 
-/// A server on a socket, and its path.
+/// Starts a server on a socket, in a new folder.
 fn serve(guard: impl FnOnce(Unix) -> Unix) -> (TempDir, JoinSet<()>) {
     let folder = TempDir::new().expect("a folder can be made");
     let transport = guard(unix(folder.path().join("s")).expect("the path is free"));
@@ -72,6 +72,22 @@ async fn a_request_without_the_right_token_is_the_fault_of_the_caller() {
     let target = url(&at).token("s3cret");
     let client = soon(Client::connect(target)).await.unwrap();
     assert_eq!(text(&client, "whoami", json!({})).await, "ann");
+}
+
+#[tokio::test]
+async fn who_is_not_let_in_reads_the_words_of_the_server() {
+    let http = lmcp_http::bind("127.0.0.1:0").await.unwrap();
+    let http = http.identify(|_| Err("ask \u{1b}Ann for a key".to_owned()));
+    let at = http.url();
+    let mut serving = JoinSet::new();
+    serving.spawn(async move { server().serve(http).await.unwrap() });
+    for version in [ProtocolVersion::V2025_06_18, ProtocolVersion::V2026_07_28] {
+        let builder = Client::builder().version(version);
+        let error: Error = soon(builder.connect(url(&at))).await.unwrap_err();
+        assert!(error.message.contains("(`ask  Ann for a key`)"), "{error}");
+        let data = error.data.clone().expect("it says whose fault it is");
+        assert_eq!(data["fault"], "caller", "{error:?}");
+    }
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 
 use crate::{hostile::scripted, support::soon};
 
-/// Reads nothing any more once it is called.
+/// Stops reading after its first call.
 const DEAF: &str = r#"
     if method == "initialize": hello(id)
     elif method == "server/discover": say({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "?"}})
@@ -45,7 +45,7 @@ async fn what_waits_for_a_server_is_memory_of_its_caller() {
         let mut messages = call(&server, "ann", &text);
         calls.spawn(async move { messages.next().await.map(|said| said.json().to_vec()) });
     }
-    // Those that wait are not answered.
+    // Waiting calls are not answered.
     let refused = soon(calls.join_next()).await.expect("there are calls");
     let refused = refused.expect("it runs").expect("it is answered");
     let refused: Value = serde_json::from_slice(&refused).expect("a message is JSON");

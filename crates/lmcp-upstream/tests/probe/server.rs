@@ -1,4 +1,4 @@
-//! A server that does a little of everything.
+//! A server with a tool or resource of every kind.
 
 use std::sync::{
     Arc,
@@ -27,7 +27,7 @@ struct Journey {
     region: String,
 }
 
-/// Counts those who are stopped.
+/// Counts cancelled calls.
 struct Stopped(Arc<AtomicUsize>);
 
 impl Drop for Stopped {

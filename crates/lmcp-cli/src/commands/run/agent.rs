@@ -13,23 +13,23 @@ use tokio::task::JoinHandle;
 
 use crate::{child::STEP, report::Failure, signals::PassedOn, this_program::this_program};
 
-/// A command that runs.
+/// A running command.
 pub(super) struct Agent {
     process: Pid,
     signals: PassedOn,
     ended: JoinHandle<io::Result<Option<WaitIdStatus>>>,
 }
 
-/// Why it is not waited for any longer.
+/// The reason why the wait for the command ends.
 pub(super) enum News {
-    /// It has ended, with this code.
+    /// The command has ended, with this code.
     Ended(u8),
-    /// This program is to become its newest version.
+    /// This program must become its newest version.
     Upgrade,
 }
 
 impl Agent {
-    /// Starts a command, by way of a step that ties its life to this program's.
+    /// Starts a command through a step that ties its life to this program's.
     pub(super) fn start(
         wiring: &Wiring,
         spawn: impl FnOnce(&mut Command) -> io::Result<process::Child>,
@@ -48,7 +48,7 @@ impl Agent {
         started().map_err(|err: io::Error| Failure::new("cannot start the command", err))
     }
 
-    /// Goes on with a command that this process started when it was another version of this program.
+    /// Takes over a command that this process started as another version of this program.
     pub(super) fn running(process: i32) -> Result<Self, Failure> {
         let process = Pid::from_raw(process);
         let process = process.ok_or_else(|| Failure::misuse("this is not a process"))?;
@@ -58,7 +58,7 @@ impl Agent {
     }
 
     fn of(process: Pid, signals: PassedOn) -> Self {
-        // How it ended can be asked again: this process may become another program before anybody has heard it.
+        // The status can be read again: this process may become another program before the status was used.
         let peek = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         let ended = move || Ok(waitid(WaitId::Pid(process), peek)?);
         Self {
@@ -72,7 +72,7 @@ impl Agent {
         self.process
     }
 
-    /// Passes on signals until there is something else to do.
+    /// Passes on signals until there is other news.
     pub(super) async fn next(&mut self) -> Result<News, Failure> {
         loop {
             tokio::select! {
@@ -89,7 +89,7 @@ impl Agent {
         }
     }
 
-    /// The code of this program for how the command ended, which nobody needs to ask again.
+    /// Returns the exit code of this program for the end of the command, and reaps the command.
     fn code(&self, status: &WaitIdStatus) -> u8 {
         let _ = waitid(WaitId::Pid(self.process), WaitIdOptions::EXITED);
         let by_signal = || 128 + status.terminating_signal().unwrap_or_default();

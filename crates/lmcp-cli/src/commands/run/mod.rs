@@ -1,7 +1,7 @@
 //! `lmcp run`: a command with an identity, and with the tools of this machine.
 //!
-//! It is a host of one child. Asked by SIGUSR2, it becomes the version of this program that is installed by then, and goes on
-//! with the same child. Below another host it makes none of its own (`nested.rs`).
+//! The program is a host with one child. At SIGUSR2 it becomes the installed version of itself, and takes over the same
+//! child. Below another host it makes no host of its own (`nested.rs`).
 
 mod agent;
 mod nested;
@@ -29,13 +29,13 @@ use crate::{
 };
 use agent::{Agent, News};
 
-/// The role of a child that was given none.
+/// The role of a child without a given role.
 const ROLE: &str = "agent";
 
 /// The name of this server in the configuration of the child.
 const ENTRY: &str = "lmcp";
 
-/// The word of the command line for this command, and the option that says which process is its child already.
+/// The word of the command line for this command, and the option that names the process of its running child.
 const NAME: &str = "run";
 const RUNNING: &str = "--running";
 
@@ -70,12 +70,13 @@ pub(crate) async fn run(said: RunOptions, helper: Helper) -> Result<ExitCode, Fa
         }
     };
     drop(owned);
-    // Closing waits for what runs, and so must not hold the thread that would let it end.
+    // Closing waits for running calls, so it must not block the thread that runs them.
     let _ = tokio::task::spawn_blocking(|| host.close()).await;
     Ok(ExitCode::from(code))
 }
 
-/// The command that goes on with a child as the version of this program that is installed now. That one must start at all.
+/// Returns the command that takes over a child as the installed version of this program. Checks first that this version
+/// starts.
 fn newest(child: Pid) -> Result<Command, Failure> {
     let failed = |why: &dyn Display| Failure::of(format!("cannot upgrade: {why}"));
     let this = this_program().map_err(|err| failed(&err))?;
@@ -100,8 +101,8 @@ fn newest(child: Pid) -> Result<Command, Failure> {
     Ok(command)
 }
 
-/// What the role may do. Gives the tools that are picked for it out of those for everybody. A role that is named and not
-/// there is a mistake, never a role without limits.
+/// Limits the options to the rights of the role. Returns the tools of the role, out of those for everybody. An unknown role
+/// is an error, and never a role without limits.
 fn narrow(options: &mut Options, named: Option<&str>) -> Result<Vec<String>, Failure> {
     if options.roles.is_empty() && named.is_none() {
         return Ok(Vec::new());
@@ -121,7 +122,7 @@ fn narrow(options: &mut Options, named: Option<&str>) -> Result<Vec<String>, Fai
     Ok(tools)
 }
 
-/// The server with the tools. Nothing of it outlives the command, jobs included.
+/// Starts the server with the tools. Everything of it ends with the command, also jobs.
 fn start(options: &Options, picks: &[String], helper: Helper) -> Result<Host, Failure> {
     let settings = host::settings(options, helper, None)?;
     let host = Host::start(host::server(options.name(), settings)?)?;
@@ -131,7 +132,7 @@ fn start(options: &Options, picks: &[String], helper: Helper) -> Result<Host, Fa
     Ok(host)
 }
 
-/// The server of a child, as it stands in the configuration of the command.
+/// Returns the server of a child, as an entry for the configuration of the command.
 fn entry_of(child: &Child) -> Result<Entry, Failure> {
     let not_text = || Failure::of("a path that is needed is not text");
     let this = this_program().map_err(|err| Failure::new("cannot find this program", err))?;
@@ -141,7 +142,7 @@ fn entry_of(child: &Child) -> Result<Entry, Failure> {
     Ok(entry)
 }
 
-/// How the command is told where its server is, and what was made for that.
+/// Plans how the command finds its server, and makes the files for that.
 fn wire(
     entry: &Entry,
     said: &RunOptions,

@@ -1,7 +1,7 @@
-//! `lmcp run` below another host: the command gets the server of that one, and no other.
+//! `lmcp run` below another host: the command gets the server of that host, and no other.
 //!
-//! It is who it would be without this: the child of that host. With `--role`, where the host lets its child make sub-agents, it is
-//! one of these.
+//! The command has the same identity as without `lmcp run`: that of the host's child. With `--role`, it gets the identity of
+//! a sub-agent, if the host allows its child sub-agents.
 
 use std::{
     env,
@@ -32,7 +32,7 @@ use crate::{
 
 /// The host above.
 pub(super) struct Outer {
-    /// Who this process is there.
+    /// The identity of this process at that host.
     identity_file: PathBuf,
 }
 
@@ -43,7 +43,7 @@ struct Sub {
     identity_file: PathBuf,
 }
 
-/// The host that this process is a child of, if the command can have its server.
+/// Returns the host that this process is a child of, if the command can use its server.
 pub(super) fn outer(said: &RunOptions) -> Result<Option<Outer>, Failure> {
     if said.own || said.running.is_some() {
         return Ok(None);
@@ -101,7 +101,7 @@ impl Outer {
 }
 
 impl Sub {
-    /// Asks the host for an identity of its own for the command.
+    /// Asks the host for a separate identity for the command.
     async fn make(label: &str, role: &str) -> Result<Self, Failure> {
         let this = this_program().map_err(|err| Failure::new("cannot find this program", err))?;
         let client = Client::connect(upstream::command(this).arg("proxy")).await;
@@ -121,7 +121,7 @@ impl Sub {
         })
     }
 
-    /// Says which process it is.
+    /// Tells the host the process of the command.
     async fn bind(&self, process: Pid) -> Result<(), Failure> {
         let arguments = json!({ "id": self.id, "pid": process.as_raw_pid() });
         let bound = call(&self.client, "bind_child", arguments).await;
@@ -129,7 +129,7 @@ impl Sub {
     }
 }
 
-/// What a tool of the host gives, or why it gives nothing.
+/// Returns the result of a tool of the host, or the reason why it failed.
 async fn call(client: &Client, tool: &str, arguments: Value) -> Result<Value, String> {
     let called = client.call_tool(tool, arguments).await;
     let result = called.map_err(|err| err.to_string())?;
@@ -146,7 +146,7 @@ fn refused(role: &str, why: &dyn Display) -> Failure {
         .hint("without --role the command is who this process is; `--own` starts another server")
 }
 
-/// The server of the program above, as it stands in the configuration of the command.
+/// Returns the server of the program above, as an entry for the configuration of the command.
 fn entry(identity_file: &Path) -> Result<Entry, Failure> {
     let this = this_program().map_err(|err| Failure::new("cannot find this program", err))?;
     let not_text = || Failure::of("a path that is needed is not text");
@@ -158,7 +158,8 @@ fn entry(identity_file: &Path) -> Result<Entry, Failure> {
     Ok(entry.env(IDENTITY_FILE, file))
 }
 
-/// A folder for what is made for the command. If this program is killed, it goes with the identity.
+/// A folder for the files that are made for the command. If this program is killed, the folder is removed together with the
+/// identity.
 struct Scratch(PathBuf);
 
 impl Scratch {

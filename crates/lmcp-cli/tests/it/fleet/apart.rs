@@ -1,4 +1,4 @@
-//! Callers of a hub are kept apart on its hosts, whatever way leads there: what one began is not there for another.
+//! Callers of a hub are kept apart on its hosts, on every way: a caller does not see the jobs of another.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::support::{lmcp, post};
 
-/// A hub with hosts, and callers of these names.
+/// A hub with hosts, and named callers.
 struct Callers<'a>(&'a Hub);
 
 impl Callers<'_> {
@@ -27,7 +27,7 @@ impl Callers<'_> {
         result["structuredContent"].clone()
     }
 
-    /// The jobs that the host lists for a caller.
+    /// Returns the jobs that the host lists for a caller.
     fn jobs(&self, who: &str, host: &str) -> Vec<Value> {
         let arguments = json!({ "host": host, "host_wait": 60 });
         let listed = self.structured(who, "remote_jobs", &arguments);
@@ -35,7 +35,7 @@ impl Callers<'_> {
         jobs.map(|job| job["id"].clone()).collect()
     }
 
-    /// A job of ann that says what is typed.
+    /// Starts a job of ann that prints its input.
     fn start_job(&self, host: &str) -> Value {
         let arguments = json!({ "host": host, "command": "cat", "host_wait": 60 });
         let job = self.structured("ann", "remote_shell_bg", &arguments);
@@ -52,7 +52,7 @@ impl Callers<'_> {
         assert!(said.to_string().contains(line), "{said}");
     }
 
-    /// For bob, there is no such job.
+    /// Checks that bob does not see the job.
     fn expect_unseen(&self, host: &str, id: &Value) {
         assert_eq!(self.jobs("bob", host), [json!(null); 0], "{host}");
         for (tool, more) in [
@@ -71,7 +71,7 @@ impl Callers<'_> {
         }
     }
 
-    /// For ann it runs as before, until she stops it.
+    /// Checks that the job still runs for ann, until she stops it.
     fn expect_own(&self, host: &str, id: &Value) {
         assert_eq!(self.jobs("ann", host).first(), Some(id), "{host}");
         self.type_line(host, id, "second");
@@ -87,7 +87,7 @@ fn tokens() -> String {
     ["ann", "bob"].map(|name| token(name, "")).concat()
 }
 
-/// A job of ann is hers alone, before and after a restart of the hub.
+/// Checks that ann's job belongs to her alone, before and after a restart of the hub.
 fn expect_apart(place: &Place, config: &str, hosts: &[&str]) {
     let hub = place.hub(config);
     let callers = Callers(&hub);
@@ -156,7 +156,7 @@ fn callers_of_a_hub_have_jobs_of_their_own_behind_the_next_hub() {
     place.write("plant.token", "token-of-outer", 0o600);
     let plant = format!("{}hub = true\n", url("plant", &inner_hub.address));
     expect_apart(&place, &format!("{}{plant}", tokens()), &["plant/near"]);
-    // Ann of the outer hub and ann of the inner one are two.
+    // Ann of the outer hub and ann of the inner one are different callers.
     let hub = place.hub(&format!("{}{plant}", tokens()));
     let id = Callers(&hub).start_job("plant/near");
     assert_eq!(Callers(&inner_hub).jobs("ann", "near"), [json!(null); 0]);
@@ -167,7 +167,7 @@ fn callers_of_a_hub_have_jobs_of_their_own_behind_the_next_hub() {
 fn nobody_becomes_another_caller_by_saying_so() {
     let place = Place::new("apart-claims");
     let (_near, address) = place.host("near", "near-state", "0");
-    // The same host is a server of the hub, too, with the same token.
+    // The same host is also a server of the hub, with the same token.
     let server = format!("[servers.s]\nurl = 'http://{address}/mcp'\ntoken_file = 'near.token'\n");
     let config = format!("{}{server}{}", tokens(), url("near", &address));
     let hub = place.hub(&config);
@@ -183,7 +183,7 @@ fn nobody_becomes_another_caller_by_saying_so() {
         );
         post(at, &headers, &message).1
     };
-    // What the hub calls ann at its hosts: see `beneficiary.rs`.
+    // The hub's name for ann at its hosts: see `beneficiary.rs`.
     let ann = json!(ANN);
     let host = || json!({ "host": "near" });
     for (name, arguments) in [("remote_jobs", host()), ("s__jobs", json!({}))] {
@@ -191,7 +191,8 @@ fn nobody_becomes_another_caller_by_saying_so() {
         let jobs = &said["result"]["structuredContent"]["jobs"];
         assert_eq!(jobs, &json!([]), "{name}: {said}");
     }
-    // The hub's own token at the host reaches what the hub could; without a name, only what was begun without.
+    // With the hub's own token at the host, a client reaches the same as the hub; without a name, it reaches only jobs that
+    // were begun without one.
     let said = call(&address, "token-of-near", "jobs", json!({}), &ann);
     assert_eq!(
         said["result"]["structuredContent"]["jobs"][0]["id"], id,
@@ -202,7 +203,7 @@ fn nobody_becomes_another_caller_by_saying_so() {
     let said = command.env("LMCP_TOKEN", "token-of-near").output();
     let said = json_of(&said.expect("the binary was built"));
     assert_eq!(said["structuredContent"]["jobs"], json!([]), "{said}");
-    // What is no name is refused, and is not taken for none.
+    // An invalid name is refused, and does not count as no name.
     for claim in [json!(""), json!(1), json!("a/b"), json!("x".repeat(65))] {
         let said = call(&address, "token-of-near", "jobs", json!({}), &claim);
         let words = said["error"]["message"].as_str().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `remote_copy` through the hub: every pair of ways, links that are cut, and who may copy what where.
+//! `remote_copy` through the hub: every pair of ways, connections that are cut, and the rights of callers.
 
 use std::{
     fs,
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::{Hub, Place, Sshd, json_of, read, ssh, token, trouble::children, url};
 
-/// Bytes that are never the same a block apart.
+/// Returns bytes that differ from block to block.
 fn bytes(length: u64) -> Vec<u8> {
     let byte = |at: u64| (at.wrapping_mul(2_654_435_761) >> 13) as u8;
     (0..length).map(byte).collect()
@@ -28,7 +28,7 @@ fn text(result: &Value) -> &str {
     result["content"][0]["text"].as_str().expect("it is text")
 }
 
-/// Names in a folder that a copy left behind.
+/// Returns the names of unfinished copies in a folder.
 fn leftovers(folder: &Path) -> Vec<String> {
     let names = fs::read_dir(folder).expect("it is there").flatten();
     let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
@@ -89,7 +89,7 @@ fn a_file_goes_from_every_kind_of_host_to_every_other() {
     assert!(log.contains("remote_copy on near via http: ok ("), "{log}");
 }
 
-/// A copy that goes on, and has written something.
+/// Starts a copy, and waits until it has written something.
 fn under_way(place: &Place, hub: &Hub, arguments: &Value) -> Child {
     let mut call = hub.calling("remote_copy", arguments);
     let call = call.stdout(Stdio::piped()).spawn();

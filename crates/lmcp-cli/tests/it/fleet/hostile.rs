@@ -1,4 +1,4 @@
-//! A host in wrong hands gets no token but its own, asks nobody anything, and speaks for no other host.
+//! A host in wrong hands gets only its own token, cannot ask callers anything, and cannot speak for another host.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::{Place, read, token};
 use crate::support::{Running, post};
 
-/// The host, and the table that leads there.
+/// Starts the host, and returns the table that leads to it.
 fn hostile(place: &Place, name: &str, more: &[&str]) -> (Running, String) {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/fleet/hostile.py");
     let mut command = Command::new("python3");
@@ -26,7 +26,7 @@ fn hostile(place: &Place, name: &str, more: &[&str]) -> (Running, String) {
     (running, super::url(name, &address))
 }
 
-/// Calls `remote_shell` with the token of the hub, as a client that declares every capability. Gives the answer.
+/// Calls `remote_shell` with the token of the hub, as a client that declares every capability. Returns the answer.
 fn called(address: &str, command: &str) -> Value {
     let arguments = json!({ "host": "far", "command": command, "host_wait": 60 });
     let can = json!({ "elicitation": { "form": {}, "url": {} }, "sampling": {}, "roots": {} });
@@ -64,7 +64,7 @@ fn a_host_in_wrong_hands_learns_no_token_and_asks_nobody() {
     let seen = read(&place.0.join("far.seen"));
     assert!(seen.contains("Bearer token-of-far"), "{seen}");
     assert!(!seen.contains("token-of-ann"), "{seen}");
-    // Nor does it learn who called, or what the caller can be asked.
+    // The host does not learn the name of the caller, or its capabilities either.
     assert!(
         !seen.contains("ann") && !seen.contains("elicitation"),
         "{seen}"

@@ -5,13 +5,13 @@ use serde_json::{Value, json};
 use super::{DEAD, Hub, Place, json_of, url};
 use crate::support::lmcp;
 
-/// A host that is a hub.
+/// Returns the table of a host that is a hub.
 fn hub_table(name: &str, hub: &Hub) -> String {
     let address = &hub.address;
     format!("[hosts.{name}]\nurl = 'http://{address}/mcp'\nhub = true\n")
 }
 
-/// A second hub of the same test, with a folder of its own.
+/// Starts a second hub for the same test, with a folder of its own.
 fn inner_hub(place: &Place, config: &str) -> Hub {
     let config = place.write("inner.toml", config, 0o600);
     let inner = Place(place.0.join("inner"));
@@ -49,7 +49,7 @@ fn hosts_of_a_hub_are_called_through_it() {
     let found = (&said["stdout"], &said["host"], &said["via"]);
     let expected = (&json!("hi\n"), &json!("inner/one"), &json!("http/http"));
     assert_eq!(found, expected, "{said}");
-    // The inner hub reads the pattern behind its name. Its name alone means all its hosts.
+    // The inner hub reads the pattern after its name. The name alone means all its hosts.
     let arguments = json!({ "host": "inner/o*", "command": "echo hi" });
     let result = called("all", "remote_shell", &arguments);
     assert!(text(&result).contains("== 1 of 1 hosts did it"), "{result}");
@@ -59,7 +59,7 @@ fn hosts_of_a_hub_are_called_through_it() {
     let arguments = json!({ "host": "inner/one,two", "command": "echo hi" });
     let result = called("all", "remote_shell", &arguments);
     assert!(text(&result).contains("== 2 of 2 hosts did it"), "{result}");
-    // Each failure says at which hub.
+    // Each failure names the hub where it happened.
     let result = shell("inner/nobody");
     assert!(
         text(&result).contains("there is no host `nobody`"),
@@ -107,7 +107,7 @@ fn a_hub_that_names_itself_refuses_what_comes_back() {
     let arguments = json!({ "host": "me/one", "command": "true", "host_wait": 60 });
     let result = loop {
         let result = hub.call("remote_shell", &arguments);
-        // The hub looks at its file every second.
+        // The hub checks its file every second.
         if !text(&result).contains("there is no host `me`") {
             break result;
         }

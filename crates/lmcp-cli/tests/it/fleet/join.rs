@@ -17,7 +17,7 @@ use crate::support::{Running, ask, lmcp, post, refusal, start};
 
 pub(super) const FAR: &str = "[hosts.far]\njoin = true\ntoken_file = 'far.token'\n";
 
-/// A host that joins, and what it says.
+/// A host that joins, and its messages.
 pub(super) struct Joining {
     running: Running,
     said: BufReader<ChildStderr>,
@@ -33,7 +33,7 @@ impl Joining {
         }
     }
 
-    /// Waits until it says something with these words.
+    /// Waits until the host writes a line with these words.
     pub(super) fn hear(&mut self, words: &str) -> String {
         let mut all = String::new();
         loop {
@@ -52,7 +52,7 @@ impl Joining {
 }
 
 impl Place {
-    /// The command of a host that joins, and that works in a folder of this name.
+    /// Returns the command of a host that joins and works in a folder with this name.
     pub(super) fn joining(&self, address: &str, state: &str) -> Command {
         self.write("far.token", "token-of-far", 0o600);
         fs::create_dir_all(self.0.join(state)).expect("tests may write here");
@@ -64,7 +64,7 @@ impl Place {
         command
     }
 
-    /// A hub at this address with one host, which joins.
+    /// Starts a hub at this address with one host, which joins.
     fn hub_to_join(&self, address: &str) -> Hub {
         self.write("far.token", "token-of-far", 0o600);
         let config = self.write("hub.toml", FAR, 0o600);
@@ -96,7 +96,7 @@ fn a_host_that_joins_is_called_as_any_other() {
     assert_eq!(found, (&json!("hi\n"), &json!("far"), &json!("join")));
     let now = hub.look("far");
     assert_eq!((&now["state"], &now["via"]), (&json!("up"), &json!("join")));
-    // The hub learns of the end by the connection, and not by a call.
+    // The hub notices the end of the connection, without a call.
     drop(far);
     loop {
         let listed = hub.structured("remote_list_hosts", &json!({}));
@@ -145,7 +145,7 @@ fn joining_goes_beside_other_transports() {
     };
     far.hear("joined ");
     assert_eq!(shell(&hub, "echo one")["stdout"], "one\n");
-    // The token of the hub opens nothing here: this server asks for none.
+    // The token of the hub gives no rights here: this server asks for none.
     let list = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" });
     assert_eq!(post(&address, "", &list).0, 200);
     drop(far);
@@ -154,7 +154,7 @@ fn joining_goes_beside_other_transports() {
     let mut far = Joining::start(command);
     far.hear("joined ");
     assert_eq!(shell(&hub, "echo two")["stdout"], "two\n");
-    // It ends with its input, and the hub is no reason to stay.
+    // The server ends with its input, even while it has joined a hub.
     drop(far.running.0.stdin.take());
     assert!(far.running.0.wait().expect("it was started").success());
 }
@@ -183,7 +183,7 @@ fn tokens_of_hosts_and_of_callers_are_not_good_for_each_other() {
     }
     // A request without `Upgrade` is answered with the protocol that the path speaks.
     assert_eq!(join("authorization: Bearer token-of-far\r\n"), 426);
-    // A token of both is refused at the start.
+    // A token that is valid for a host and for a caller is refused at the start.
     let both = "[[token]]\nname = 'ann'\nsecret = 'token-of-far'\n";
     let config = place.write("both.toml", &format!("{both}{FAR}"), 0o600);
     let mut command = lmcp(&["hub", "--http", "0", "--config"]);
@@ -222,7 +222,7 @@ fn a_second_host_of_the_same_name_is_refused_and_both_are_told() {
     first.hear("another host wanted to join");
     let folder = || shell(&hub, "basename $PWD")["stdout"].clone();
     assert_eq!(folder(), "first\n");
-    // When the first has gone, the second has its place at its next try.
+    // When the first has gone, the second gets the place at its next try.
     drop(first);
     second.hear("joined ");
     assert_eq!(folder(), "second\n");
@@ -252,7 +252,7 @@ fn a_host_that_hangs_does_not_keep_its_place_and_its_call_may_have_begun() {
         "{words}"
     );
     assert_eq!(shell(&hub, "echo hi")["stdout"], "hi\n");
-    // The first notices when it goes on, and its command ends with the connection that it was called on.
+    // The first notices the loss when it continues, and its command ends with the connection of the call.
     first.signal(Signal::CONT);
     first.hear("is lost; joining again");
     reader.read_to_end(&mut Vec::new()).expect("it is a pipe");
@@ -291,7 +291,7 @@ fn a_hub_that_is_killed_gets_its_hosts_back() {
     reader.read_exact(&mut [0; 2]).expect("the command runs");
     hub.running.0.kill().expect("it is ours");
     far.hear("is lost; joining again");
-    // Nobody waits for the command any more.
+    // The command was ended, because nobody waits for it any more.
     reader.read_to_end(&mut Vec::new()).expect("it is a pipe");
     drop(call);
     let address = hub.address.clone();

@@ -1,5 +1,5 @@
-//! The same call means the same on every path to a host: over HTTP, over ssh with lmcp, over ssh without it, with BusyBox as the
-//! only programs there, and over the connection of a host that joined.
+//! The same call has the same result on every path to a host: over HTTP, over ssh with lmcp, over ssh without lmcp, with
+//! BusyBox as the only programs there, and over the connection of a host that joined.
 
 use std::{
     fs,
@@ -12,12 +12,12 @@ use serde_json::{Map, Value, json};
 
 use super::{Hub, Place, Sshd, join::Joining, json_of, ssh, url};
 
-/// A tool and its arguments in each line: what `lmcp-fleet` compares with this machine's own tools, edits and jobs with all
-/// their errors among them. `TREE` is a folder, `JOB` the job that was started last.
+/// Each line holds a tool and its arguments: the calls that `lmcp-fleet` compares with this machine's own tools, including
+/// edits and jobs with all their errors. `TREE` is a folder, `JOB` the job that was started last.
 const CALLS: &str = include_str!("../../../../lmcp-fleet/tests/it/alike.txt");
 
-/// Members that are of one run, or of one path: times, numbers of processes, what only a guard can measure, what only searching
-/// counts.
+/// Members that differ between runs or paths: times, numbers of processes, values that only a guard can measure, and counts
+/// that only a search has.
 const OWN: [&str; 17] = [
     "cpu_ms",
     "duration_ms",
@@ -38,7 +38,7 @@ const OWN: [&str; 17] = [
     "started",
 ];
 
-/// A result without what differs between two runs of the same thing.
+/// Removes the members that differ between two runs.
 fn bare(value: &Value) -> Value {
     match value {
         Value::Object(members) => {
@@ -62,7 +62,7 @@ struct Way {
     via: &'static str,
 }
 
-/// The result of a call, without the host and the path, which must be these.
+/// Returns the result of a call, without the host and the path, after checking both.
 fn called(hub: &Hub, way: Way, tool: &str, arguments: &Value) -> Value {
     let Way { host, via } = way;
     let mut arguments = arguments.clone();
@@ -71,7 +71,7 @@ fn called(hub: &Hub, way: Way, tool: &str, arguments: &Value) -> Value {
     let output = hub.calling(tool, &arguments).output();
     let output = output.expect("the binary was built");
     if output.stdout.is_empty() {
-        // The command line knows only what clients are shown, and has not sent it.
+        // The command line knows only the arguments in the listed schema, and has not sent the call.
         let words = String::from_utf8_lossy(&output.stderr).into_owned();
         return json!({ "structured": null, "is_error": true, "words": words });
     }
@@ -81,7 +81,7 @@ fn called(hub: &Hub, way: Way, tool: &str, arguments: &Value) -> Value {
     let mark = format!("[{host} via {via}]");
     let refused = format!("{host} via {via}: ");
     let text = last["text"].as_str().unwrap_or_default();
-    // A refusal of the host begins with the host and the way, instead of ending with them.
+    // In a refusal, the host and the way come first, and not last.
     assert!(
         text == mark || text.starts_with(&refused),
         "{tool} {arguments}: {result} {last}"
@@ -98,7 +98,7 @@ fn called(hub: &Hub, way: Way, tool: &str, arguments: &Value) -> Value {
     json!({ "structured": structured, "is_error": result["isError"], "words": words })
 }
 
-/// A folder with a bit of everything.
+/// Makes a folder with files of every kind.
 fn tree(folder: &Path) {
     let _ = fs::remove_dir_all(folder);
     fs::create_dir_all(folder.join("src/deep")).expect("tests may write here");
@@ -122,7 +122,7 @@ fn tree(folder: &Path) {
     assert!(made.expect("there is mkfifo").success());
 }
 
-/// The results of all calls over one path, in a folder that begins the same each time.
+/// Returns the results of all calls over one path, in a folder with the same content each time.
 fn everything(place: &Place, hub: &Hub, way: Way) -> Vec<(String, Value)> {
     let work = place.0.join("work");
     tree(&work);
@@ -156,7 +156,7 @@ fn everything(place: &Place, hub: &Hub, way: Way) -> Vec<(String, Value)> {
     said.collect()
 }
 
-/// A folder with the programs of BusyBox and no others. `None`, with a note, where there is none.
+/// Returns a folder with only the programs of BusyBox. `None`, with a note, if there is no BusyBox.
 #[expect(clippy::print_stderr, reason = "says what was not tested")]
 fn busybox(folder: PathBuf) -> Option<PathBuf> {
     let program = ["/usr/bin/busybox", "/bin/busybox"];
@@ -227,7 +227,7 @@ fn every_call_means_the_same_on_every_way() {
         };
         assert!(fetched["isError"] == true && text.contains(words), "{text}");
     }
-    // A job is the same on both paths to one lmcp: what one began, the other stops.
+    // A job is the same on both paths to one lmcp: one path starts it, and the other stops it.
     let job = hub.structured(
         "remote_shell_bg",
         &json!({ "host": "near", "command": "sleep 1000" }),

@@ -1,4 +1,4 @@
-//! `lmcp hub push`: this program over a real sshd, into a home that is a folder of the test.
+//! `lmcp hub push`: copies this program over a real sshd, into a home that is a folder of the test.
 
 use std::{
     fs,
@@ -13,7 +13,7 @@ use serde_json::json;
 use super::{Place, Sshd};
 use crate::support::{lmcp, refusal, said, screen, terminal};
 
-/// A host behind ssh without lmcp, whose home is in this folder.
+/// Starts a host behind ssh without lmcp, whose home is in this folder.
 fn far(place: &Place) -> Option<(Sshd, String)> {
     let home = place.0.join("home");
     fs::create_dir_all(&home).expect("tests may write here");
@@ -29,7 +29,7 @@ fn push(place: &Place, more: &[&str]) -> Command {
     command
 }
 
-/// Everything that was pushed.
+/// Returns all files that were pushed.
 fn pushed(place: &Place) -> Vec<PathBuf> {
     let list = |folder: PathBuf| {
         let entries = fs::read_dir(folder).into_iter().flatten();

@@ -11,10 +11,10 @@ use std::{
 
 use rustix::process::{getuid, kill_process_group};
 
-/// Ends with the test, and with it all connections.
+/// An sshd, which ends with the test, together with all its connections.
 pub(super) struct Sshd {
     child: Child,
-    /// For `ssh -F`: the host is called `far` there.
+    /// The file for `ssh -F`, in which the host is called `far`.
     pub(super) config: PathBuf,
 }
 
@@ -27,12 +27,13 @@ impl Drop for Sshd {
 }
 
 impl Sshd {
-    /// `None`, with a note, where this machine has no OpenSSH server.
+    /// Starts an sshd. `None`, with a note, if this machine has no OpenSSH server.
     pub(super) fn start(folder: &Path) -> Option<Self> {
         Self::start_with(folder, "")
     }
 
-    /// An sshd that runs every command with this home. With `programs`, commands find only the programs of that folder.
+    /// Starts an sshd that runs every command with this home. With `programs`, commands find only the programs of that
+    /// folder.
     pub(super) fn at_home(folder: &Path, home: &Path, programs: Option<&Path>) -> Option<Self> {
         fs::create_dir_all(folder).expect("tests may write here");
         fs::create_dir_all(home).expect("tests may write here");
@@ -46,7 +47,7 @@ impl Sshd {
         Self::start_with(folder, &line)
     }
 
-    /// The same, with more lines in its configuration.
+    /// Does the same, with additional lines in its configuration.
     #[expect(clippy::print_stderr, reason = "says what was not tested")]
     pub(super) fn start_with(folder: &Path, more: &str) -> Option<Self> {
         let program = ["/usr/sbin/sshd", "/usr/bin/sshd", "/usr/local/sbin/sshd"];
@@ -58,7 +59,7 @@ impl Sshd {
             return None;
         };
         if getuid().is_root() {
-            // Where root's sshd keeps its unprivileged half.
+            // The sshd of root needs this folder for its unprivileged process.
             fs::create_dir_all("/run/sshd").ok()?;
         }
         let folder = folder.join("ssh");
@@ -78,8 +79,8 @@ impl Sshd {
         let port = free.local_addr().expect("it is bound").port();
         drop(free);
         let at = |name: &str| folder.join(name).display().to_string();
-        // A shell that believes to be started by another shell does not read the user's `.bashrc`, which may take its time, and may
-        // hold a lock for ever if it is killed. sshd takes the first `SetEnv`, so `more` may have another one.
+        // A shell that seems to be started by another shell does not read the user's `.bashrc`, which may be slow, and may
+        // hold a lock for ever if it is killed. sshd uses the first `SetEnv`, so `more` may have another one.
         let server = format!(
             "Port {port}\nListenAddress 127.0.0.1\nHostKey {}\nAuthorizedKeysFile {}\nPidFile none\n\
              StrictModes no\nUsePAM no\nPasswordAuthentication no\nPermitRootLogin prohibit-password\n\
@@ -121,7 +122,7 @@ impl Sshd {
         let mut line = String::new();
         while said.read_line(&mut line).is_ok_and(|read| read > 0) {
             if line.contains("Server listening on") {
-                // The sshd goes on writing, and must find a reader for that.
+                // The sshd writes more later, and needs a reader for that.
                 std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
                 return Some(Self {
                     child,

@@ -1,4 +1,4 @@
-//! Hosts that die and come back, ways that break in the middle of a call, and a hub that is killed.
+//! Hosts that die and come back, connections that break during a call, and a hub that is killed.
 
 use std::{fs, io::Read as _, path::Path, process::Command};
 
@@ -8,7 +8,7 @@ use serde_json::json;
 use super::{Hub, Place, Sshd, json_of, ssh, ssh_keys, url};
 use crate::support::Running;
 
-/// A pipe with a name: whoever reads it waits for a writer, and then for the last one to go.
+/// Makes a named pipe: its reader waits for a writer, and then for the end of the last writer.
 pub(super) fn pipe(place: &Place, name: &str) -> String {
     let path = place.path(name);
     let made = Command::new("mkfifo").arg(&path).status();
@@ -16,12 +16,12 @@ pub(super) fn pipe(place: &Place, name: &str) -> String {
     path
 }
 
-/// A command that says that it runs, and holds the pipe until it has ended with all that it started.
+/// Returns a command that reports its start, and holds the pipe until it has ended with all processes that it started.
 pub(super) fn lasting(pipe: &str) -> String {
     format!("exec 3>{pipe}; echo x >&3; sleep 1000 & sleep 1000")
 }
 
-/// The processes of this name that a process has started.
+/// Returns the processes of this name that a process has started.
 pub(super) fn children(parent: u32, name: &str) -> Vec<Pid> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc")
@@ -41,7 +41,7 @@ pub(super) fn children(parent: u32, name: &str) -> Vec<Pid> {
     found
 }
 
-/// Breaks the way to a host in the middle of a call, and gives what the caller is told.
+/// Breaks the connection to a host during a call, and returns the error of the caller.
 pub(super) fn broken(
     place: &Place,
     hub: &Hub,
@@ -59,7 +59,7 @@ pub(super) fn broken(
     reader.read_exact(&mut said).expect("the command runs");
     break_it();
     let result = json_of(&call.wait_with_output().expect("it was started"));
-    // Nothing of the command is left: the last that held the pipe has gone.
+    // No process of the command is left: the last one that held the pipe has ended.
     reader.read_to_end(&mut Vec::new()).expect("it is a pipe");
     assert_eq!(result["isError"], true, "{result}");
     let text = result["content"][0]["text"]
@@ -78,7 +78,7 @@ fn a_call_that_may_have_run_is_not_repeated_and_says_so() {
     let sshd = Sshd::start(&place.0);
     if let Some(sshd) = &sshd {
         let program = place.far_program("state");
-        // The first would go on by ssh, if it were safe to.
+        // The first call would be repeated over ssh, if that were safe.
         config.push_str(&ssh_keys(sshd, &program));
         config.push_str(&ssh("far", sshd, &program));
     }
@@ -96,7 +96,7 @@ fn a_call_that_may_have_run_is_not_repeated_and_says_so() {
         }
     });
     assert_eq!(error["began"], true, "{error}");
-    // The next call has a way again.
+    // The next call finds an open way.
     let said = hub.structured(
         "remote_shell",
         &json!({ "host": "far", "command": "echo hi", "host_wait": 60 }),
@@ -159,7 +159,7 @@ fn jobs_outlive_a_hub_that_is_killed_and_its_connections_do_not() {
     let mut reader = fs::File::open(&held).expect("it is a pipe");
     reader.read_exact(&mut [0; 2]).expect("the command runs");
     hub.running.0.kill().expect("it is ours");
-    // The command of the call has gone, and so the server there that ran it.
+    // The command of the call has ended, and so has the server that ran it on the host.
     reader.read_to_end(&mut Vec::new()).expect("it is a pipe");
     drop(call);
     let hub = place.hub(&config);

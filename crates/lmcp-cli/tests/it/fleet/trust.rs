@@ -1,4 +1,4 @@
-//! Files that say how hosts are reached, in the hands of others: they are not used.
+//! Files that say how hosts are reached are not used if other users can change them.
 
 use std::{
     fs,

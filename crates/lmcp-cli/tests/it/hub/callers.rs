@@ -1,4 +1,4 @@
-//! Servers of which every caller has one of its own.
+//! Servers that are started separately for every caller.
 
 use std::{
     fs,
@@ -11,7 +11,7 @@ use super::{Place, counted, demo, json_of};
 use crate::support::{lmcp, post, refusal, start, tool_names};
 use serde_json::{Value, json};
 
-/// How often the server was started.
+/// Returns how often the server was started.
 fn starts(place: &Place) -> usize {
     let text = fs::read_to_string(place.0.join("starts"));
     text.map_or(0, |text| text.lines().count())
@@ -44,7 +44,7 @@ fn a_caller_has_a_server_of_its_own_for_all_its_sessions() {
         assert_eq!(answer["result"]["content"][0]["text"], "x", "{answer}");
         assert_eq!(starts(&place) - listed, servers, "after a call of {token}");
     }
-    // Connections of one user are one caller, too.
+    // All connections of one user are one caller.
     for _ in 0..2 {
         let mut command = lmcp(&["call", "db__echo", "text=x", "--json", "--at"]);
         let output = command.arg(&socket).output();
@@ -67,7 +67,7 @@ fn strangers_share_a_server_only_where_they_are_one_user() {
     assert_eq!(tool_names(&address).len(), 4);
 }
 
-/// A server whose one tool is a task, and which has everybody get at it.
+/// A server with one tool that starts a task. It lets every caller reach the task.
 const TASK: &str = r#"
 import json, sys
 task = {"taskId": "1", "status": "working", "createdAt": "2026-01-01T00:00:00Z", "lastUpdatedAt": "2026-01-01T00:00:00Z", "ttlMs": None}
@@ -90,7 +90,7 @@ for line in sys.stdin:
     print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
 "#;
 
-/// A request of a client that knows tasks.
+/// Returns a request of a client that knows tasks.
 fn modern(method: &str, params: Value) -> Value {
     let mut message = lmcp_testkit::request(1, method, params);
     let declared = json!({ "extensions": { "io.modelcontextprotocol/tasks": {} } });
@@ -98,7 +98,7 @@ fn modern(method: &str, params: Value) -> Value {
     message
 }
 
-/// The answer on a unix socket, whose caller is the user of this test.
+/// Returns the answer on a unix socket, where the caller is the user of this test.
 fn on_socket(path: &Path, message: &Value) -> Value {
     let mut stream = UnixStream::connect(path).expect("it listens");
     writeln!(stream, "{message}").expect("it reads");

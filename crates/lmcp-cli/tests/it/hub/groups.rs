@@ -9,7 +9,7 @@ use crate::support::{ask, refusal, start, tool_names};
 
 const GROUPS: &str = "[groups]\nweb = ['one']\ndata = ['two']\nboth = ['one', 'two']\n";
 
-/// The status, the headers and the JSON of a request at a path.
+/// Returns the status, the headers and the JSON of a request at a path.
 fn post_at(address: &str, path: &str, headers: &str, message: &Value) -> (u16, String, Value) {
     let body = message.to_string();
     let head = format!(

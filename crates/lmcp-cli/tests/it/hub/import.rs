@@ -7,7 +7,7 @@ use serde_json::json;
 use super::Place;
 use crate::support::{lmcp, tool_names};
 
-/// A home with files of all clients.
+/// Makes a home with files of all clients.
 fn home(name: &str) -> Place {
     let place = Place::new(name);
     let demo =
@@ -82,7 +82,7 @@ fn all_clients_are_read_and_broken_ones_cost_nobody_else() {
         assert!(said.contains(words), "{words}: {said}");
     }
     assert!(!said.contains("hush"), "{said}");
-    // A file without servers is not worth a word.
+    // A file without servers is not reported.
     assert!(!said.contains("Code/User/settings.json"), "{said}");
     let config = place.write("hub.toml", &format!("{text}\n[groups]\nmine = ['demo']\n"));
     let (_running, address, _) =
@@ -107,6 +107,22 @@ fn a_file_that_is_named_must_be_there() {
 }
 
 #[test]
+fn the_name_of_a_file_makes_no_line_of_ours() {
+    let place = home("hub-import-lines");
+    let work = place.0.join("work");
+    fs::create_dir_all(&work).expect("tests may write here");
+    let name = "a\nlmcp: all is well.json";
+    let server = json!({ "mcpServers": { "a": { "command": "a" }, "b": 1 } });
+    fs::write(work.join(name), server.to_string()).expect("tests may write here");
+    for name in [name, "none\nlmcp: all is well"] {
+        let output = import(&place, &[name]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains("\\u{a}lmcp: all"), "{said}");
+        assert!(!said.contains("\nlmcp: all"), "{said}");
+    }
+}
+
+#[test]
 fn files_of_the_current_folder_are_read_only_if_nobody_else_can_have_written_them() {
     let place = home("hub-import-here");
     let work = place.0.join("work");
@@ -128,7 +144,7 @@ fn files_of_the_current_folder_are_read_only_if_nobody_else_can_have_written_the
         let (is_read, said) = run(mode, &[]);
         assert!(!is_read, "{mode:?}: {said}");
         assert!(said.contains(".mcp.json: it is left out"), "{said}");
-        // Who names it knows it.
+        // A file that was named on the command line is trusted.
         let (is_read, said) = run(mode, &[".mcp.json"]);
         assert!(is_read, "{mode:?}: {said}");
     }

@@ -1,4 +1,4 @@
-//! What the log of a hub and of a bridge tells of servers that fail.
+//! The log lines of a hub and of a bridge about servers that fail.
 
 use std::{
     fs,
@@ -9,7 +9,7 @@ use std::{
 use super::*;
 use crate::support::post;
 
-/// Reads the log until a line has these words, and gives all lines up to that one.
+/// Reads the log up to a line with these words, and returns all lines up to that one.
 fn until(log: &mut BufReader<ChildStderr>, words: &str) -> Vec<String> {
     let mut lines = Vec::new();
     loop {
@@ -76,7 +76,8 @@ fn a_bridge_tells_of_the_loss_of_its_server_though_nobody_calls() {
     until(&mut log, "the server is there again");
 }
 
-/// What a server writes with `-v` while it is called over HTTP, once well and once not, and somebody looks whether it is there.
+/// Returns the log of a server with `-v` after one good and one failed call over HTTP, and after connections that only
+/// checked the port.
 fn told(command: Command, tool: &str) -> Vec<String> {
     let (mut running, address, _) = start(command);
     let mut log = log(&mut running);

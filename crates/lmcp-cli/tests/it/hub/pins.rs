@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{Place, demo, status};
 use crate::support::{lmcp, post, refusal, start, tool_names};
 
-/// A hub has seen the server `one`, with another description of `echo` than it has now.
+/// Makes a hub that has seen the server `one` with another description of `echo` than it has now.
 fn seen_otherwise(name: &str) -> (Place, std::path::PathBuf) {
     let place = Place::new(name);
     let config = place.write("hub.toml", &demo("one"));
@@ -61,7 +61,7 @@ fn a_changed_tool_is_refused_until_it_is_approved_on_the_running_hub() {
     assert_eq!(tool_names(&address).len(), 3, "to look is not to approve");
     let done = approve(&place, &["one/echo"]);
     assert!(done.contains("approved one/echo"), "{done}");
-    // The hub notices by itself.
+    // The hub notices the approval by itself.
     while tool_names(&address).len() < 4 {
         std::thread::yield_now();
     }

@@ -1,4 +1,4 @@
-//! The client goes: nothing it waits for is lost, and nothing stays behind.
+//! The client ends: no answer that it waits for is lost, and no process is left.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -33,7 +33,7 @@ fn the_environment_may_name_the_target_and_an_older_name_the_command() {
     assert_eq!(client.end(), Some(0));
 }
 
-// P9
+// Defect P9.
 #[test]
 fn a_slow_call_is_answered_after_the_input_has_ended() {
     let place = Place::new("slow");
@@ -59,7 +59,7 @@ fn what_a_server_says_after_its_last_answer_arrives_too() {
     let mut server = Server::accept(&listener);
     assert_eq!(server.receive()["id"], 1);
     server.send(&json!({ "jsonrpc": "2.0", "id": 1, "result": {} }));
-    // Only now is it told that nothing more will come.
+    // Only now does the server learn that nothing more will come.
     assert_eq!(server.receive(), Value::Null);
     server.send(&json!({ "jsonrpc": "2.0", "method": "notifications/message" }));
     drop(server);
@@ -110,7 +110,7 @@ fn a_client_that_reads_nothing_more_is_gone() {
         if pending {
             client.send(&call(1, "wait", &json!({ "seconds": 300 })));
         }
-        // It has been read, whatever stood before it.
+        // The answer shows that the server has also read everything before this line.
         client.send(&call(2, "echo", &json!({ "text": "here" })));
         client.answer(2);
         drop(client.output);
@@ -135,7 +135,7 @@ fn a_client_that_is_killed_leaves_nothing() {
     let mut shell = Command::new("sh");
     shell.args(["-c", script, "sh", env!("CARGO_BIN_EXE_lmcp")]);
     shell.arg(place.path(""));
-    // It reports progress after a second, and then goes on.
+    // The call reports progress after a second, and then runs on.
     let mut wait = modern(
         1,
         "tools/call",
@@ -189,7 +189,7 @@ fn a_full_or_closed_stderr_does_not_matter() {
     }
 }
 
-/// Writes as much as it takes.
+/// Writes as much as the pipe takes.
 fn fill(pipe: &std::io::PipeWriter) {
     fcntl_setfl(pipe, OFlags::NONBLOCK).expect("it is ours");
     while write(pipe, &[b'x'; 4096]) != Err(Errno::AGAIN) {}
@@ -205,7 +205,7 @@ fn a_client_that_has_said_all_and_does_not_read_is_given_up() {
     client.send(&modern(2, "tools/call", json!({ "name": "b" })));
     let mut server = Server::accept(&listener);
     assert_eq!(server.receive()["id"], 1);
-    // More than the pipe and the proxy hold, and the end of the input stands behind that.
+    // The answer is longer than the pipe and the proxy hold. The input of the client ends after that.
     let result = json!({ "text": "x".repeat(1 << 20) });
     server.send(&json!({ "jsonrpc": "2.0", "id": 1, "result": result }));
     client.input = None;

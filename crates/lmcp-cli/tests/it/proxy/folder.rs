@@ -1,4 +1,4 @@
-//! Sessions in several folders share the user's own server: each works where its proxy was started, with its own tool chain.
+//! Sessions in several folders share the user's own server: each works in the folder of its proxy, with its own tool chain.
 
 use std::{
     fs,
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::{Client, call, modern, text};
 use crate::support::lmcp;
 
-/// A user who has no server yet. What was started ends with the test.
+/// A user who has no server yet. Servers that were started end with the test.
 struct User(tempfile::TempDir);
 
 impl User {
@@ -23,7 +23,7 @@ impl User {
         Self(home)
     }
 
-    /// A project, with a program of its own.
+    /// Makes a project, with a program of its own.
     fn project(&self, name: &str) -> PathBuf {
         let folder = self.0.path().join(name);
         let program = folder.join("bin/which-project");
@@ -34,7 +34,7 @@ impl User {
         folder
     }
 
-    /// A proxy to the user's own server, as an agent in that folder starts it.
+    /// Returns a proxy to the user's own server, as an agent in that folder starts it.
     fn proxy(&self, folder: &Path) -> Command {
         let path = format!("{}/bin:/usr/bin:/bin", folder.display());
         let mut command = lmcp(&["proxy"]);
@@ -81,7 +81,7 @@ struct Session {
 }
 
 impl Session {
-    /// In 2026-07-28, where there is no handshake.
+    /// Starts a client of 2026-07-28, which has no handshake.
     fn modern(command: &mut Command) -> Self {
         let client = Client::new(command);
         Self { client, last: 0 }
@@ -93,7 +93,7 @@ impl Session {
         Self { client, last: 100 }
     }
 
-    /// Calls a tool and returns what its result says. Repeats a call that was lost with a killed server.
+    /// Calls a tool and returns the text of its result. Repeats a call that was lost with a killed server.
     fn say(&mut self, tool: &str, arguments: &Value) -> String {
         loop {
             self.last += 1;
@@ -145,7 +145,7 @@ fn each_session_works_in_its_own_folder_also_with_the_next_server() {
             let written = fs::read_to_string(folder.join(round)).expect("it was written here");
             assert_eq!(written, name);
         }
-        // The server goes; the next one knows where everybody is, though nobody tells it.
+        // The server is killed; the next one knows the folders of all sessions, though no client sends them again.
         let server = sessions[0].shell("echo server $(ps -o ppid= -p $PPID)");
         let server = server.lines().find_map(|line| line.strip_prefix("server "));
         let server = server.expect("its number");
@@ -158,7 +158,7 @@ fn each_session_works_in_its_own_folder_also_with_the_next_server() {
 fn what_only_one_session_has_is_not_passed_on() {
     let user = User::new();
     let (ann, bob) = (user.project("ann"), user.project("bob"));
-    // The first of them starts the server.
+    // The first session starts the server.
     let mut first = Session::modern(&mut user.proxy(&ann));
     let mut command = user.proxy(&bob);
     command.env_remove("VIRTUAL_ENV").env("LC_TIME", "C");
@@ -179,7 +179,7 @@ fn a_proxy_whose_folder_was_removed_is_told_so() {
     let user = User::new();
     let folder = user.project("ann");
     let command = user.proxy(&folder);
-    // It is in the folder, which is removed before it starts.
+    // The proxy starts in a folder that is removed before its start.
     let mut shell = Command::new("sh");
     shell.args(["-c", "rm -r \"$PWD\" && exec \"$@\"", "sh"]);
     shell.arg(command.get_program()).args(command.get_args());
@@ -241,7 +241,7 @@ fn on_stdio_the_roots_of_a_client_choose_the_folder() {
     client.send(&json!({ "jsonrpc": "2.0", "id": question["id"], "result": roots }));
     let answer = client.answer(1);
     assert!(has_line(&said(&answer), &folder), "{answer}");
-    // Neither an absolute path nor a second call asks again.
+    // An absolute path or a second call does not ask again.
     client.send(&call(2, "read_file", &json!({ "path": "note" })));
     let answer = client.receive();
     assert!(text(&answer).contains("note of ann"), "{answer}");

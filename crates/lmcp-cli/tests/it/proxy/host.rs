@@ -15,14 +15,14 @@ fn server() -> Server {
     Server::new("host", "1.0.0").tool(whoami())
 }
 
-/// A folder that only this user can enter.
+/// Returns a folder that only this user can enter.
 fn place(name: &str) -> Place {
     let place = Place::new(name);
     fs::set_permissions(&place.0, fs::Permissions::from_mode(0o700)).expect("it is ours");
     place
 }
 
-/// A proxy that is the child, whose client has made its handshake.
+/// Starts a proxy as the child, with a client that has made its handshake.
 fn attached(child: &Child) -> Client {
     let mut command = lmcp(&["proxy"]);
     child.prepare(&mut command);
@@ -59,7 +59,7 @@ fn a_client_does_not_notice_that_its_host_comes_back() {
     assert_eq!(who(&mut client, 1), id);
     child.detach();
     for round in 2..6 {
-        // The call and the end of the host are there when the proxy looks next: it must not give the call to the old host.
+        // When the proxy continues, it finds the call and the end of the host: it must not give the call to the old host.
         signal(&client, "-STOP");
         host.close();
         client.send(&call(round, "whoami", &json!({})));
@@ -68,7 +68,7 @@ fn a_client_does_not_notice_that_its_host_comes_back() {
         let answer = client.answer(round);
         assert_eq!(answer["result"]["structuredContent"]["id"], id, "{answer}");
     }
-    // Taken back while nobody looks: that is the end.
+    // The identity is taken back while the proxy does not run: the proxy must end.
     host.children()
         .iter()
         .for_each(lmcp::embed::ChildHandle::end);
@@ -77,7 +77,7 @@ fn a_client_does_not_notice_that_its_host_comes_back() {
         let id = ids.next().expect("there is always another");
         client.send(&call(id, "whoami", &json!({})));
         let answer = client.answer(id);
-        // The host may have taken the call just before it hung up.
+        // The host may have taken the call just before it closed the connection.
         if answer["error"]["data"]["retriable"] != true {
             break answer;
         }
@@ -95,7 +95,7 @@ fn a_client_does_not_notice_that_its_host_goes_on_elsewhere() {
     let host = Host::start_at(server(), place.socket()).expect("it starts");
     let child = host.child("ann", "worker").expect("there is room");
     let id: Value = child.identity().id.clone().into();
-    // It was told of the first socket, by a variable.
+    // The proxy got the first socket from a variable.
     let mut client = attached(&child);
     client.open();
     assert_eq!(who(&mut client, 1), id);
@@ -122,7 +122,7 @@ fn a_host_that_closes_for_good_says_so() {
     client.open();
     who(&mut client, 1);
     host.close();
-    // It goes by itself, with its input still open, and answers what it is asked until then.
+    // The proxy ends by itself, with its input still open, and answers requests until then.
     while client.receive() != Value::Null {}
     let (code, words) = words(client);
     assert_eq!(code, Some(77), "{words}");

@@ -1,4 +1,4 @@
-//! Servers that want to know who calls.
+//! Servers that ask for the identity of the caller.
 
 use std::{
     fs::{self, Permissions},
@@ -17,10 +17,10 @@ use serde_json::{Value, json};
 use super::{Client, Place, Server, listening, modern};
 use crate::support::{can_unshare, lmcp, refusal, said};
 
-/// Somebody who is neither root nor us.
+/// A user that is neither root nor this user.
 const NOBODY: u32 = 65_534;
 
-/// Credentials, in place in one step as a host that was restarted writes them.
+/// Writes credentials in one step, as a host does that was restarted.
 fn write(path: &Path, socket: &Path, token: &str) {
     let credentials = json!({ "socket": socket, "identity": token }).to_string();
     let new = path.with_extension("new");
@@ -118,7 +118,7 @@ fn a_server_with_troubles_of_its_own_is_tried_again() {
     let mut full = Server::accept(&listener);
     full.send(&refused(-32603));
     drop(full);
-    // One that says nothing at all is as good as none, too.
+    // A server that closes without a message counts as no server.
     drop(Server::accept(&listener));
     let mut server = Server::accept(&listener);
     assert_eq!(server.receive(), json!({ "lmcp_identity": "t1" }));
@@ -145,7 +145,7 @@ fn an_inherited_identity_is_shown_to_its_own_server_and_to_no_other() {
     assert_eq!(server.receive()["id"], 1);
     drop((client, server));
 
-    // Who names both means both.
+    // If both are named, the token is shown to the named server.
     let mut client = Client::new(proxy(&file).arg(&other));
     client.send(&modern(1, "tools/list", json!({})));
     let mut server = Server::accept(&listener);
@@ -192,7 +192,7 @@ fn a_descriptor_of_a_file_that_others_have_a_hand_in_is_refused() {
     let words = refused();
     assert!(words.contains("others can read or write it"), "{words}");
     fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
-    // Only root can give a file away.
+    // Only root can change the owner of a file.
     if geteuid().is_root() {
         chown(&file, Some(NOBODY), None).unwrap();
         let words = refused();
@@ -209,7 +209,7 @@ fn refusal_of(command: &mut Command) -> String {
     words
 }
 
-// P4
+// Defect P4.
 #[test]
 fn a_file_that_others_could_have_written_or_read_is_not_used() {
     let place = Place::new("unfit");
@@ -226,7 +226,7 @@ fn a_file_that_others_could_have_written_or_read_is_not_used() {
     assert!(refusal(proxy(&place.path(""))).contains("it is not a file"));
     fs::write(&file, "{}").unwrap();
     assert!(refusal(proxy(&file)).contains("it does not hold"));
-    // Only root can give a file away.
+    // Only root can change the owner of a file.
     if geteuid().is_root() {
         let file = credentials(&place, "t1");
         chown(&file, Some(NOBODY), None).unwrap();
@@ -236,7 +236,7 @@ fn a_file_that_others_could_have_written_or_read_is_not_used() {
 
 #[test]
 fn a_server_of_another_user_does_not_see_the_token() {
-    // Only root can start one.
+    // Only root can start a server as another user.
     if !geteuid().is_root() {
         return;
     }
@@ -265,7 +265,7 @@ fn where_users_cannot_be_told_apart_no_server_sees_the_token() {
     let _listener = UnixListener::bind(place.socket()).unwrap();
     let file = place.path("identity");
     write(&file, &place.socket(), "t1");
-    // A pipe is not asked whose it is.
+    // The owner of a pipe is not checked.
     let mut command = Command::new("bash");
     let script = "exec unshare -U \"$0\" proxy 3< <(cat \"$1\")";
     command

@@ -1,4 +1,4 @@
-//! Servers that go and come while their client stays.
+//! Servers that stop and start while their client stays connected.
 
 use std::{
     collections::BTreeSet,
@@ -113,7 +113,7 @@ fn killed_again_and_again_under_load_every_call_is_answered_once() {
     }
 }
 
-/// Calls, eight at a time.
+/// Makes calls, eight at a time.
 struct Load {
     client: Client,
     handshake: bool,
@@ -164,7 +164,7 @@ impl Load {
         assert_eq!(self.client.end(), Some(0));
     }
 
-    /// An answer is to one of the calls, and only to one; it is right, or an error that says to try again.
+    /// Reads an answer. It must belong to one call that has no answer yet, and be right, or an error that says to try again.
     fn hear(&mut self) {
         let message = self.client.receive();
         assert_ne!(message, Value::Null, "the proxy has gone");
@@ -202,7 +202,7 @@ fn what_a_server_said_before_it_died_is_not_lost() {
     let mut server = Server::accept(&listener);
     server.receive();
     server.send(&json!({ "jsonrpc": "2.0", "id": 1, "result": {} }));
-    // The second request is never read, so that the connection breaks and does not merely end.
+    // The second request is never read, so the connection breaks, and does not end normally.
     drop(server);
     assert_eq!(client.receive()["result"], json!({}));
     assert_eq!(client.receive()["error"]["data"]["retriable"], true);
@@ -216,7 +216,7 @@ fn a_socket_with_a_long_path_is_reached() {
     let socket = folder.join("s");
     let mut client = Client::of(&socket);
     client.send(&modern(1, "tools/list", json!({})));
-    // It is made elsewhere and moved there, as a server that cannot name it would.
+    // The socket is made in another folder and moved, because its long path cannot be bound.
     let listener = UnixListener::bind(place.socket()).unwrap();
     std::fs::rename(place.socket(), &socket).unwrap();
     let mut server = Server::accept(&listener);
@@ -237,7 +237,7 @@ fn a_server_that_does_not_listen_any_more_is_left_when_it_has_said_all() {
     );
     first.lines.get_ref().shutdown(Shutdown::Read).unwrap();
     client.send(&modern(3, "tools/call", json!({ "name": "c" })));
-    // It still speaks, and is heard.
+    // The server still sends messages, and they are read.
     first.send(&json!({ "jsonrpc": "2.0", "id": 1, "result": {} }));
     assert_eq!(client.receive()["result"], json!({}));
     let mut next = Server::accept(&listener);
@@ -247,7 +247,7 @@ fn a_server_that_does_not_listen_any_more_is_left_when_it_has_said_all() {
         (&json!(2), &json!(true))
     );
     client.send(&modern(4, "tools/call", json!({ "name": "d" })));
-    // The third was never written to the first server.
+    // The third line was never written to the first server.
     for id in [3, 4] {
         assert_eq!(next.receive()["id"], id);
     }

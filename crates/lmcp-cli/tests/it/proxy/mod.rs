@@ -1,4 +1,4 @@
-//! `lmcp proxy` between a client and a server, each a process or a socket of its own.
+//! `lmcp proxy` between a client and a server, each a process or a socket.
 
 mod ending;
 mod folder;
@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Running, folder, lmcp};
 
-/// A folder of its own for the sockets of one test, with a short name: their paths have little room.
+/// A folder for the sockets of one test, with a short name, because paths of sockets must be short.
 pub(crate) struct Place(PathBuf);
 
 impl Place {
@@ -40,13 +40,13 @@ impl Place {
     }
 }
 
-/// A server with the demo tools, which listens.
+/// Starts a server with the demo tools, and waits until it listens.
 pub(crate) fn serve(socket: &Path) -> Running {
     let mut command = lmcp(&["serve", "--demo", "--unix"]);
     listening(command.arg(socket))
 }
 
-/// Waits until it listens.
+/// Waits until the server listens.
 pub(crate) fn listening(command: &mut Command) -> Running {
     let mut running = Running(command.spawn().expect("the binary was built for this test"));
     let mut stderr = BufReader::new(running.0.stderr.take().expect("stderr is a pipe"));
@@ -87,7 +87,7 @@ impl Client {
         input.write_all(line.as_bytes()).expect("the proxy reads");
     }
 
-    /// The next line; `Null` at the end.
+    /// Returns the next line; `Null` at the end.
     pub(crate) fn receive(&mut self) -> Value {
         let mut line = String::new();
         let read = self.output.read_line(&mut line);
@@ -95,7 +95,7 @@ impl Client {
         serde_json::from_str(&line).unwrap_or_default()
     }
 
-    /// The answer to a request. What comes before it is passed over.
+    /// Returns the answer to a request. Earlier messages are skipped.
     pub(crate) fn answer(&mut self, id: u64) -> Value {
         loop {
             let message = self.receive();
@@ -113,7 +113,7 @@ impl Client {
         self.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
     }
 
-    /// Says nothing more, and waits for the end.
+    /// Ends the input, and waits for the end of the proxy.
     pub(crate) fn end(mut self) -> Option<i32> {
         self.input = None;
         let ended = self.process.0.wait();
@@ -127,7 +127,7 @@ pub(crate) fn initialize() -> Value {
     json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params })
 }
 
-/// A call of a client that made a handshake.
+/// Returns a call of a client that made a handshake.
 pub(crate) fn call(id: u64, tool: &str, arguments: &Value) -> Value {
     let params = json!({ "name": tool, "arguments": arguments });
     json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params })
@@ -139,7 +139,7 @@ pub(crate) fn text(answer: &Value) -> &str {
         .unwrap_or_default()
 }
 
-/// A server in this test, line by line.
+/// A server in this test, which sends and receives single lines.
 pub(crate) struct Server {
     pub(crate) lines: BufReader<UnixStream>,
 }
@@ -152,7 +152,7 @@ impl Server {
         }
     }
 
-    /// The next line; `Null` at the end.
+    /// Returns the next line; `Null` at the end.
     pub(crate) fn receive(&mut self) -> Value {
         let mut line = String::new();
         let read = self.lines.read_line(&mut line);

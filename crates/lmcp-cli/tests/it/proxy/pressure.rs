@@ -1,4 +1,4 @@
-//! Ends that do not read: nothing piles up in between, nothing is lost, and the order stays.
+//! Clients and servers that do not read: nothing piles up in the proxy, nothing is lost, and the order stays.
 
 use std::{
     fs,
@@ -19,14 +19,14 @@ use super::{Client, Place, Server, call, modern, serve};
 const LINES: u64 = 800;
 const LINE_BYTES: usize = 64 << 10;
 
-/// 50 MB in lines with numbers.
+/// Returns one of the numbered lines, which have 50 MB together.
 fn line(number: u64) -> Vec<u8> {
     let params = json!({ "number": number, "text": "x".repeat(LINE_BYTES) });
     let line = json!({ "jsonrpc": "2.0", "method": "notifications/x", "params": params });
     format!("{line}\n").into_bytes()
 }
 
-/// Writes all lines, but first as much as goes without anybody reading: how much that was.
+/// Writes all lines. First writes as much as possible while nobody reads, and passes that number of bytes to `stuck`.
 fn write_all(mut to: impl Write + AsFd, stuck: impl FnOnce(usize)) {
     fcntl_setfl(&to, OFlags::NONBLOCK).expect("it is ours");
     let (mut written, mut stuck) = (0, Some(stuck));
@@ -64,7 +64,7 @@ fn expect_all(mut from: impl io::BufRead) {
     }
 }
 
-/// The most memory it ever had, in kB.
+/// Returns the most memory that the process ever had, in kB.
 fn peak(process: &Child) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", process.id())).expect("it runs");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -75,7 +75,7 @@ fn peak(process: &Child) -> u64 {
         .expect("it is a number")
 }
 
-// P5
+// Defect P5.
 #[test]
 fn a_server_that_does_not_read_holds_the_client_and_not_its_lines_in_memory() {
     let place = Place::new("full-s");
@@ -116,7 +116,7 @@ fn a_client_that_does_not_read_holds_the_server_and_not_its_lines_in_memory() {
     assert!(grown < 2 << 10, "{grown} kB more");
 }
 
-/// Writes lines for as long as somebody takes them, 50 MB at most: how many bytes that were.
+/// Writes lines as long as they are taken, at most 50 MB. Returns the number of bytes.
 fn flood(mut to: impl Write + AsFd, line: impl Fn(u64) -> Value) -> usize {
     fcntl_setfl(&to, OFlags::NONBLOCK).expect("it is ours");
     let (mut written, mut number) = (0, 0);
@@ -145,7 +145,7 @@ fn flood(mut to: impl Write + AsFd, line: impl Fn(u64) -> Value) -> usize {
     written
 }
 
-// D13
+// Defect D13.
 #[test]
 fn a_server_that_asks_and_does_not_read_is_read_no_further() {
     let place = Place::new("asks");
@@ -158,19 +158,19 @@ fn a_server_that_asks_and_does_not_read_is_read_no_further() {
     let question = |id| json!({ "jsonrpc": "2.0", "id": id, "method": "ping" });
     let mut output = client.output;
     thread::scope(|scope| {
-        // The client reads all that it is asked.
+        // The client reads all questions.
         scope.spawn(move || output.read_until(0, &mut Vec::new()));
         let written = flood(server.lines.get_ref().try_clone().unwrap(), question);
         assert!(written < 8 << 20, "{written} bytes");
         let grown = peak(&client.process.0) - before;
         assert!(grown < 2 << 10, "{grown} kB more");
-        // Once it reads, it hears that it asks too much.
+        // When the server reads, it gets the error that it asks too much.
         assert_eq!(server.receive()["error"]["code"], -32603);
         drop(client.process);
     });
 }
 
-// D13
+// Defect D13.
 #[test]
 fn what_is_no_message_stays_here() {
     let place = Place::new("no-json");
@@ -235,7 +235,7 @@ fn fifty_megabytes_there_and_back_arrive_as_they_left() {
     });
 }
 
-// P6
+// Defect P6.
 #[test]
 fn what_a_client_says_arrives_in_its_order_across_a_restart() {
     let place = Place::new("order");
@@ -254,7 +254,7 @@ fn what_a_client_says_arrives_in_its_order_across_a_restart() {
     for id in 1..=200 {
         assert_eq!(server.receive()["id"], id);
     }
-    // In this order: nobody is to find a socket that will not be served.
+    // The listener is dropped first, so that the proxy does not find a socket that will not be served.
     drop(listener);
     drop(server);
     for id in 1..=200 {
@@ -274,7 +274,7 @@ fn what_a_client_says_arrives_in_its_order_across_a_restart() {
     }
 }
 
-// P5
+// Defect P5.
 #[test]
 fn a_line_without_an_end_is_refused_and_costs_no_more_than_its_limit() {
     let place = Place::new("endless");
@@ -326,7 +326,7 @@ fn stdout_may_be_a_socket_as_some_clients_have_it() {
     BufReader::new(&ours).read_line(&mut line).unwrap();
     let answer: Value = serde_json::from_str(&line).unwrap();
     assert!(super::text(&answer) == text);
-    // The client is gone although its input is still open.
+    // The client is gone, although its input is still open.
     drop(ours);
     assert_eq!(process.0.wait().unwrap().code(), Some(0));
 }
@@ -386,7 +386,7 @@ fn a_client_that_reads_again_finds_its_errors_and_the_next_server() {
         for id in 1..=CALLS {
             assert_eq!(server.receive()["id"], id);
         }
-        // Far more errors come of its end than there is room for.
+        // The end of the server causes far more errors than there is room for.
     });
     for id in 1..=CALLS {
         assert_eq!(client.receive()["id"], id);

@@ -19,7 +19,7 @@ use crate::{
     support::{Running, file, lmcp, program_in, refusal},
 };
 
-/// An address that nobody uses.
+/// Returns an address that nobody uses.
 fn free() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let address = listener.local_addr().expect("it has an address");
@@ -89,7 +89,7 @@ fn a_call_that_was_lost_is_told_so_and_the_next_one_works() {
     drop(server);
     let lost = client.answer(1);
     assert_eq!(lost["error"]["data"]["retriable"], true, "{lost}");
-    // Neither of these has a server, and both wait for one.
+    // Neither call has a server, and both wait for one.
     client.send(&echo(3, "second"));
     let _server = serve(&address);
     client.send(&echo(4, "third"));
@@ -219,7 +219,7 @@ fn a_client_that_has_said_all_and_does_not_read_is_given_up() {
     let _server = serve(&address);
     let mut client = client(&address);
     client.open();
-    // More than the pipe and the proxy hold, and the end of the input stands behind that.
+    // The answer is longer than the pipe and the proxy hold. The input of the client ends after that.
     client.send(&echo(1, &"x".repeat(1 << 20)));
     client.send(&call(2, "wait", &json!({ "seconds": 300 })));
     client.input = None;
@@ -273,7 +273,7 @@ fn a_token_is_not_sent_in_the_clear_to_another_machine() {
 #[test]
 fn a_token_is_not_sent_to_a_server_of_another_user() {
     const NOBODY: u32 = 65_534;
-    // Only root can start one.
+    // Only root can start a server as another user.
     if !geteuid().is_root() {
         return;
     }
@@ -281,7 +281,7 @@ fn a_token_is_not_sent_to_a_server_of_another_user() {
     let address = free();
     let mut ours = lmcp(&["serve", "--demo", "--http", &address, "--token-file"]);
     ours.arg(&token);
-    // The other user knows the token here: a server that answers is one that was sent it.
+    // The server of the other user has the same token: if it answers, the token was sent to it.
     let place = tempfile::tempdir().expect("tests may write here");
     let mut theirs = Command::new(program_in(place.path()));
     fs::set_permissions(&place, fs::Permissions::from_mode(0o755)).expect("it is ours");
@@ -300,13 +300,13 @@ fn a_token_is_not_sent_to_a_server_of_another_user() {
     running.open();
     drop(server);
     let server = listening(&mut theirs);
-    // A proxy that knew the server goes on trying, but not with that one.
+    // A proxy that knew the server tries again, but not with the other user's server.
     running.send(&echo(1, "hi"));
     running.input = None;
     let answer = running.answer(1);
     let words = answer["error"]["message"].as_str().unwrap_or_default();
     assert!(words.contains("the server of user 65534"), "{answer}");
-    // Another is told at once.
+    // A new proxy reports the error at once.
     let mut fresh = Client::new(&mut proxy);
     fresh.send(&initialize());
     let answer = fresh.answer(0);
@@ -322,7 +322,7 @@ fn a_token_is_not_sent_to_a_server_of_another_user() {
     drop(server);
 }
 
-/// What does not fit into the pipes waits where it is, and nothing is lost or turned round.
+/// Lines that do not fit into the pipes wait in their place, and nothing is lost or reordered.
 #[test]
 fn a_client_that_reads_late_gets_everything() {
     let address = free();

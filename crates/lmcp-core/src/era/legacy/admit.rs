@@ -1,4 +1,4 @@
-//! The handshake, and what a request of a session must be.
+//! The handshake, and the checks of a request in a session.
 
 use bytes::Bytes;
 use lmcp_wire::{
@@ -16,21 +16,20 @@ use crate::{
     session::{Agreement, Session},
 };
 
-/// From which level on messages are sent to a client that has not said.
+/// The lowest level of messages that are sent to a client that has named no level.
 const LEVEL: LoggingLevel = LoggingLevel::Info;
 
-/// What a client of this size says of itself is kept as it is.
+/// A description of a client up to this size is kept as it is.
 const USUAL_PROFILE: usize = 1024;
-/// Bytes of a client's name that are kept of one that says too much.
+/// The bytes that are kept of a client's name if the description is longer.
 const USUAL_NAME: usize = 64;
 
-/// Capabilities of more bytes than this are not read: no client has so many, and a few bytes become many values.
+/// Capabilities of more bytes than this are not read: no client needs so many, and a few bytes can become many values.
 const MOST_CAPABILITIES: usize = 16 << 10;
 
-/// Settles on a revision: the one asked for, or the newest that has a handshake.
+/// Agrees on a revision: the one that the client asks for, or the newest that has a handshake.
 ///
-/// Everything else a client says is taken as far as it can be read: a client that says too much, or says it wrongly,
-/// still wants to work.
+/// All other members are read as far as they can be: a client that sends too much, or sends it wrongly, still wants to work.
 pub(in crate::era) fn handshake(message: &Bytes) -> Result<Agreement, RpcError> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -42,7 +41,7 @@ pub(in crate::era) fn handshake(message: &Bytes) -> Result<Agreement, RpcError> 
         #[serde(borrow, default)]
         client_info: Option<&'a RawValue>,
     }
-    /// The rest, which may be long, is of no use here.
+    /// Of the client's description only these members are used; the others may be long.
     #[derive(Deserialize)]
     struct Client<'a> {
         #[serde(borrow)]
@@ -69,10 +68,10 @@ pub(in crate::era) fn handshake(message: &Bytes) -> Result<Agreement, RpcError> 
     if agreement.profile.len() <= USUAL_PROFILE {
         return Ok(agreement);
     }
-    // The client is to carry this in a header: what nobody here can act on goes first.
+    // The client must send the description in a header later, so the members that the server does not use are removed first.
     profile.capabilities.experimental = None;
     profile.capabilities.extensions = None;
-    // Its name decides how results are presented.
+    // The name is kept, because it decides how results are presented.
     profile.client_info = profile.client_info.map(|info| {
         let name = info.name.get(..info.name.floor_char_boundary(USUAL_NAME));
         Implementation::new(name.unwrap_or(&info.name), "")
@@ -80,7 +79,7 @@ pub(in crate::era) fn handshake(message: &Bytes) -> Result<Agreement, RpcError> 
     Ok(Agreement::new(agreement.version, &profile))
 }
 
-/// What can be read of it: a member that is `null` or wrong is not there, and takes no other with it.
+/// Reads the capabilities. A member that is `null` or cannot be read is left out, and the others are kept.
 fn capabilities(declared: &RawValue) -> ClientCapabilities {
     let members = Some(declared.get()).filter(|text| text.len() <= MOST_CAPABILITIES);
     let Some(Ok(Value::Object(members))) = members.map(serde_json::from_str) else {
@@ -94,14 +93,14 @@ fn capabilities(declared: &RawValue) -> ClientCapabilities {
     serde_json::from_value(Value::Object(there)).unwrap_or_default()
 }
 
-/// What a request of a session says in its `_meta`.
+/// Reads the `_meta` of a request in a session.
 pub(in crate::era) fn admit(
     params: &Params<'_>,
     method: &str,
     session: &Session,
 ) -> Result<Admitted, RpcError> {
     let meta = params.meta.unwrap_or_default();
-    // What only 2026-07-28 has.
+    // Only 2026-07-28 has these methods.
     if matches!(method, request::DISCOVER | request::LISTEN) || method.starts_with("tasks/") {
         return Err(RpcError::method_not_found(method));
     }

@@ -1,4 +1,4 @@
-//! Shapes messages for older revisions: a member that came later is never sent to an earlier one.
+//! Shapes messages for older revisions: removes every member that came with a later revision.
 
 use std::borrow::Cow;
 
@@ -13,22 +13,24 @@ use crate::outcome::{Payload, keep_as_text};
 /// Only 2026-07-28 mirrors arguments in headers.
 pub(super) const HEADER_ANNOTATION: &str = "x-mcp-header";
 
-/// 2025-03-26: sound, tool annotations, words with progress, the capability of completions.
+/// Whether the revision is older than 2025-03-26, which added sound, tool annotations, words with progress, and the capability
+/// of completions.
 pub(super) fn is_first(version: ProtocolVersion) -> bool {
     version < ProtocolVersion::V2025_03_26
 }
 
-/// 2025-06-18: titles, `_meta` everywhere, structured output, links to resources.
+/// Whether the revision is older than 2025-06-18, which added titles, `_meta` everywhere, structured output, and links to
+/// resources.
 pub(super) fn lacks_titles(version: ProtocolVersion) -> bool {
     version < ProtocolVersion::V2025_06_18
 }
 
-/// 2025-11-25: icons, and words about a program.
+/// Whether the revision is older than 2025-11-25, which added icons, and descriptions of programs.
 pub(super) fn lacks_icons(version: ProtocolVersion) -> bool {
     version < ProtocolVersion::V2025_11_25
 }
 
-/// A result without what the revision does not know.
+/// Removes from a result the members that the revision does not know.
 pub(super) fn project(version: ProtocolVersion, payload: &mut Payload) {
     match payload {
         Payload::CallTool(result) => {
@@ -36,7 +38,7 @@ pub(super) fn project(version: ProtocolVersion, payload: &mut Payload) {
             let known = |value: &Value| !lacks_titles(version) && value.is_object();
             match structured {
                 Some(value) if known(&value) => result.structured_content = Some(value),
-                // It must not be lost.
+                // The value is kept as text, so that it is not lost.
                 Some(value) => keep_as_text(result, &value),
                 None => {}
             }
@@ -59,7 +61,7 @@ pub(super) fn project(version: ProtocolVersion, payload: &mut Payload) {
     }
 }
 
-/// One block: without what came later, or as words where it came later itself.
+/// Shapes one block: removes later members, and replaces a block of a later type by words.
 pub(in crate::era) fn content(version: ProtocolVersion, block: &mut Content) {
     match block {
         Content::Audio(sound) if is_first(version) => {
@@ -92,7 +94,7 @@ pub(in crate::era) fn content(version: ProtocolVersion, block: &mut Content) {
     }
 }
 
-/// Before 2025-06-18 nothing said when something changed.
+/// Removes the time of the last change, which came with 2025-06-18.
 fn annotations(annotations: &mut Option<wire::Annotations>) {
     if let Some(annotations) = annotations {
         annotations.last_modified = None;
@@ -117,7 +119,7 @@ pub(super) fn implementation(version: ProtocolVersion, info: &mut Implementation
     }
 }
 
-/// A tool as a list shows it.
+/// Returns a tool in the form that a list shows.
 pub(in crate::era) fn tool(version: ProtocolVersion, tool: &Tool) -> Cow<'_, Tool> {
     let mut tool = tool.clone();
     if is_first(version) {
@@ -134,7 +136,7 @@ pub(in crate::era) fn tool(version: ProtocolVersion, tool: &Tool) -> Cow<'_, Too
     if lacks_icons(version) {
         tool.icons.clear();
     }
-    // Structured output of any other kind came with 2026-07-28.
+    // Only 2026-07-28 allows structured output that is no object.
     tool.output_schema = tool
         .output_schema
         .filter(|schema| schema["type"] == "object");
@@ -148,7 +150,7 @@ pub(in crate::era) fn tool(version: ProtocolVersion, tool: &Tool) -> Cow<'_, Too
     Cow::Owned(tool)
 }
 
-/// Strips `x-mcp-header`: clients of these revisions send no such headers.
+/// Removes `x-mcp-header`: clients of these revisions send no such headers.
 pub(super) fn forget_headers(schema: &mut Value) {
     match schema {
         Value::Object(members) => {
@@ -160,7 +162,7 @@ pub(super) fn forget_headers(schema: &mut Value) {
     }
 }
 
-/// The schema of a property is an object here; later it may be `true` or `false`.
+/// Makes the schema of a property an object: only later revisions allow `true` and `false`.
 pub(super) fn plain(schema: &mut Value) {
     match schema {
         Value::Bool(true) => *schema = json!({}),
@@ -169,7 +171,7 @@ pub(super) fn plain(schema: &mut Value) {
     }
 }
 
-/// A resource as a list shows it.
+/// Returns a resource in the form that a list shows.
 pub(in crate::era) fn resource(version: ProtocolVersion, resource: &Resource) -> Cow<'_, Resource> {
     let mut resource = resource.clone();
     resource_in_place(version, &mut resource);
@@ -187,7 +189,7 @@ fn resource_in_place(version: ProtocolVersion, resource: &mut Resource) {
     }
 }
 
-/// A template as a list shows it.
+/// Returns a template in the form that a list shows.
 pub(in crate::era) fn template(
     version: ProtocolVersion,
     template: &ResourceTemplate,
@@ -204,7 +206,7 @@ pub(in crate::era) fn template(
     Cow::Owned(template)
 }
 
-/// A prompt as a list shows it.
+/// Returns a prompt in the form that a list shows.
 pub(in crate::era) fn prompt(version: ProtocolVersion, prompt: &Prompt) -> Cow<'_, Prompt> {
     let mut prompt = prompt.clone();
     if lacks_titles(version) {
@@ -221,14 +223,14 @@ pub(in crate::era) fn prompt(version: ProtocolVersion, prompt: &Prompt) -> Cow<'
     Cow::Owned(prompt)
 }
 
-/// Progress, as the revision says it.
+/// Removes the words from progress if the revision has none.
 pub(in crate::era) fn progress(version: ProtocolVersion, params: &mut ProgressParams) {
     if is_first(version) {
         params.message = None;
     }
 }
 
-/// Does a client of these revisions know the notification? One that nobody here knows is passed on.
+/// Whether a client of these revisions knows the notification. A notification that lmcp does not know is passed on.
 pub(in crate::era) fn has_notification(method: &str) -> bool {
     !matches!(
         method,

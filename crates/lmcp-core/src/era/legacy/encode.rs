@@ -14,17 +14,17 @@ use crate::{
     outcome::{Discovery, Outcome, Payload},
 };
 
-/// A whole response.
+/// Writes a whole response.
 ///
 /// # Errors
-/// The revision has no way to say this.
+/// The revision cannot express this result.
 pub(in crate::era) fn result(
     version: ProtocolVersion,
     id: &RequestId,
     method: &str,
     mut outcome: Outcome,
 ) -> Result<Vec<u8>, RpcError> {
-    let mut out = Vec::with_capacity(256);
+    let mut out = Vec::with_capacity(256 + outcome.contents_bytes());
     jsonrpc::open_result(&mut out, id);
     let start = out.len();
     downgrade::project(version, &mut outcome.payload);
@@ -71,7 +71,7 @@ pub(in crate::era) fn result(
     Ok(out)
 }
 
-/// An error as these revisions say it, or the result that they have in its place.
+/// Encodes an error in these revisions, or the result that they send in its place.
 pub(in crate::era) fn error(
     id: &RequestId,
     method: &str,
@@ -80,7 +80,7 @@ pub(in crate::era) fn error(
     if error.code != error::MISSING_CLIENT_CAPABILITY {
         return Err(error);
     }
-    // They have no error of its own for a client that cannot be asked.
+    // These revisions have no special error for a client that cannot be asked.
     let data = error.data.unwrap_or_default();
     let needed = ClientCapabilities::deserialize(&data["requiredCapabilities"]);
     let words = unaskable(&needed.unwrap_or_default());
@@ -90,7 +90,7 @@ pub(in crate::era) fn error(
     Err(RpcError::invalid_request(words))
 }
 
-/// The answer to a handshake.
+/// Makes the answer to a handshake.
 fn initialized(
     version: ProtocolVersion,
     discovery: &mut Discovery,
@@ -106,7 +106,7 @@ fn initialized(
     result
 }
 
-/// Members are written behind a comma each; the first of an object has none before it.
+/// Closes an object whose members were written with a comma before each: the first comma becomes the opening brace.
 fn close(out: &mut Vec<u8>, start: usize) {
     match out.get_mut(start) {
         Some(comma) => *comma = b'{',
@@ -145,7 +145,7 @@ mod tests {
         serde_json::from_value(value).unwrap()
     }
 
-    /// A result of a type of ours and the same as JSON of somebody's look alike in every revision.
+    /// A result that lmcp makes and the same result as JSON of another server look alike in every revision.
     fn agree<T: Serialize + DeserializeOwned>(
         method: &str,
         value: &Value,
@@ -159,7 +159,7 @@ mod tests {
         }
     }
 
-    /// A list that is written for a revision and one that is shaped for it look alike.
+    /// A list that was written ahead for a revision and a list that is shaped for it look alike.
     fn lists_agree<T: Serialize + DeserializeOwned>(
         method: &str,
         member: &str,

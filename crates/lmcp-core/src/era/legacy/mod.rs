@@ -2,11 +2,13 @@
 //!
 //! | file | what lives there |
 //! |---|---|
-//! | `admit` | the handshake, and what a request of a session must be |
+//! | file | contents |
+//! |---|---|
+//! | `admit` | the handshake, and the checks of a request in a session |
 //! | `encode` | responses |
-//! | `downgrade` | results, lists and notifications as each revision knows them |
-//! | `raw` | the same for JSON that was passed on |
-//! | `question` | what a client is asked, likewise |
+//! | `downgrade` | results, lists and notifications in the form of each revision |
+//! | `raw` | the same for JSON that is passed on |
+//! | `question` | questions to the client in the form of each revision |
 
 pub(super) mod admit;
 pub(super) mod downgrade;

@@ -1,4 +1,4 @@
-//! Questions to a client, in the form that its revision knows. Members that no rule is about stay as they are.
+//! Questions to a client, in the form that its revision knows. Members that no rule changes stay as they are.
 
 use lmcp_wire::{
     ProtocolVersion, elicit::ElicitMode, input::InputRequest, jsonrpc, members::Members,
@@ -12,10 +12,10 @@ use serde_json::{
 use super::raw;
 use crate::random;
 
-/// The parameters of the request, as JSON. `written` are those of another server, whose question is passed on.
+/// Writes the parameters of a question as JSON. `written` is given for a question of another server that is passed on.
 ///
 /// # Errors
-/// The revision has no way to ask this.
+/// The revision cannot ask this.
 pub(in crate::era) fn params(
     version: ProtocolVersion,
     question: &InputRequest,
@@ -32,7 +32,7 @@ pub(in crate::era) fn params(
     match question {
         InputRequest::Elicit(asked) => {
             if asked.mode == Some(ElicitMode::Url) && params.get("elicitationId").is_none() {
-                // Tells several apart; only these revisions have it.
+                // Tells several links apart. Only these revisions have this member.
                 params.set("elicitationId", &random::hex::<16>());
             }
             if version < ProtocolVersion::V2025_11_25 {
@@ -54,7 +54,7 @@ fn json_of(params: &impl Serialize) -> Option<Box<RawValue>> {
     to_raw_value(params).ok()
 }
 
-/// A form as 2025-06-18 has it.
+/// Changes a form to that of 2025-06-18.
 fn old_form(params: &mut Members<'_>) -> Result<(), String> {
     let schema = params.get("requestedSchema");
     let Some(mut schema) = schema.and_then(|raw| serde_json::from_str::<Value>(raw.get()).ok())
@@ -69,7 +69,8 @@ fn old_form(params: &mut Members<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// A field as 2025-06-18 has it: one value, defaults only for yes and no, and titles of choices in a list of their own.
+/// Changes a field to that of 2025-06-18: one value, defaults only for yes and no, and titles of choices in a list of their
+/// own.
 fn old_field(name: &str, field: &mut Value) -> Result<(), String> {
     let Some(members) = field.as_object_mut() else {
         return Ok(());
@@ -90,7 +91,7 @@ fn old_field(name: &str, field: &mut Value) -> Result<(), String> {
     Ok(())
 }
 
-/// A question to the model as the revisions before 2025-11-25 have it: without tools, and each message is one block.
+/// Changes a question to the model for the revisions before 2025-11-25: without tools, and each message is one block.
 fn old_sample(version: ProtocolVersion, params: &mut Members<'_>) {
     params.take("tools");
     params.take("toolChoice");
@@ -108,7 +109,7 @@ fn old_sample(version: ProtocolVersion, params: &mut Members<'_>) {
     params.set("messages", &single);
 }
 
-/// A message for each of its blocks.
+/// Returns one message for each of the blocks.
 fn one_by_one(mut message: Members<'_>) -> Vec<Members<'_>> {
     let content = message.get("content").map(ToOwned::to_owned);
     let blocks = content

@@ -1,5 +1,5 @@
-//! Results that are passed on, in the form that each revision knows. The rules are those of `downgrade`; here they are applied to
-//! JSON as it came, of which everything that no rule is about stays as it is, in its order.
+//! Results that are passed on, in the form that each revision knows. The rules are those of `downgrade`, but they work on JSON
+//! as it came: everything that no rule changes stays as it is, in its order.
 
 use std::{borrow::Cow, fmt};
 
@@ -22,8 +22,8 @@ use crate::{
     request::string,
 };
 
-/// Writes the result of a tool that no rule is about: as it came, without what later revisions add to every result. `false`: a
-/// rule is about it, and nothing is written.
+/// Writes the result of a tool as it came, if no rule changes it, and leaves out the members that later revisions add to every
+/// result. Returns `false` and writes nothing if a rule does change it.
 pub(super) fn write_plain(
     out: &mut Vec<u8>,
     version: ProtocolVersion,
@@ -64,10 +64,10 @@ pub(super) fn write_plain(
     true
 }
 
-/// The members of a result.
+/// Returns the members of a result, shaped for the revision.
 ///
 /// # Errors
-/// It is no result, has too many members, or the revision has no way to say it.
+/// The text is no result, has too many members, or the revision cannot express it.
 pub(super) fn shaped<'a>(
     version: ProtocolVersion,
     method: &str,
@@ -118,12 +118,12 @@ pub(super) fn shaped<'a>(
     Ok(result)
 }
 
-/// A client of these revisions is asked otherwise, and knows no tasks.
+/// The error for questions and tasks as answers: these revisions ask in another way, and have no tasks.
 pub(super) fn cannot_be_said() -> RpcError {
     RpcError::internal("the server answered in a way that this revision does not have")
 }
 
-/// The answer to a handshake, from what `server/discover` says.
+/// Makes the answer to a handshake from the result of `server/discover`.
 fn initialized(
     version: ProtocolVersion,
     result: &mut Members<'_>,
@@ -158,25 +158,25 @@ fn tool_result(version: ProtocolVersion, result: &mut Members<'_>) {
     let structured = result.get("structuredContent");
     let known = |value: &RawValue| !lacks_titles(version) && value.get().starts_with('{');
     let unknown = structured.is_some_and(|value| !known(value));
-    // Nothing that newer revisions know of a block is unknown to this one.
+    // Newer revisions know nothing of a block that this one does not know.
     if lacks_icons(version) {
         each(result, "content", |block| content(version, block));
     }
     if !unknown {
         return;
     }
-    // It must not be lost.
+    // The value is kept as text, so that it is not lost.
     let Some(value) = result.take("structuredContent") else {
         return;
     };
-    // Its text is shown as it came. Values made of it would take a hundred times its length.
+    // The value is kept as the text that came. Parsed values would take a hundred times its length.
     let blocks = result.get("content").map_or("[]", RawValue::get);
     if let Some(blocks) = with_words(blocks, value.get()) {
         result.put("content", blocks);
     }
 }
 
-/// A list of blocks with one more, which says these words. `None`: one of them says so already.
+/// Adds a block with these words to a list of blocks. `None`: one of the blocks has these words already.
 fn with_words(blocks: &str, words: &str) -> Option<Box<RawValue>> {
     let mut is_said = false;
     let read = each_item(blocks, |block| {
@@ -232,7 +232,7 @@ pub(super) fn content(version: ProtocolVersion, block: &mut Members<'_>) {
     }
 }
 
-/// Puts words in the place of a block that came later.
+/// Replaces a block of a later type by words.
 fn say(block: &mut Members<'_>, words: String) {
     *block = Members::default();
     let said = Content::text(words);
@@ -288,7 +288,7 @@ fn tool(version: ProtocolVersion, tool: &mut Members<'_>) {
     }
 }
 
-/// A schema without `x-mcp-header`, which clients of these revisions do not send. `None`: it has none.
+/// Returns the schema without `x-mcp-header`, which clients of these revisions do not send. `None`: the schema has none.
 fn without_headers(schema: &RawValue) -> Option<Box<RawValue>> {
     let text = schema.get();
     if !text.contains(HEADER_ANNOTATION) {
@@ -307,7 +307,7 @@ fn without_headers(schema: &RawValue) -> Option<Box<RawValue>> {
     to_raw_value(&items.collect::<Vec<_>>()).ok()
 }
 
-/// A resource or a template.
+/// Shapes a resource or a template.
 fn resource(version: ProtocolVersion, resource: &mut Members<'_>) {
     if lacks_titles(version) {
         resource.take("title");
@@ -332,7 +332,7 @@ fn prompt(version: ProtocolVersion, prompt: &mut Members<'_>) {
     }
 }
 
-/// Changes every object in a list.
+/// Changes every object in the list of this name.
 fn each(all: &mut Members<'_>, name: &'static str, change: impl Fn(&mut Members<'_>)) {
     let Some(list) = all.get(name).map(ToOwned::to_owned) else {
         return;
@@ -357,10 +357,10 @@ fn each(all: &mut Members<'_>, name: &'static str, change: impl Fn(&mut Members<
     }
 }
 
-/// Hands over the text of every item of a list, one after the other: a list of them all could take many times its length.
+/// Hands over the text of every item of a list, one after the other. A list of all items could take many times its length.
 ///
 /// # Errors
-/// It is no list.
+/// The text is no list.
 fn each_item(list: &str, see: impl FnMut(&str)) -> serde_json::Result<()> {
     struct Items<F>(F);
     impl<'de, F: FnMut(&str)> Visitor<'de> for Items<F> {
@@ -384,7 +384,7 @@ fn raw_value(json: Vec<u8>) -> Option<Box<RawValue>> {
     RawValue::from_string(String::from_utf8(json).ok()?).ok()
 }
 
-/// Changes an object that stands in another.
+/// Changes an object inside another one.
 pub(super) fn within(
     outer: &mut Members<'_>,
     name: &'static str,

@@ -1,7 +1,7 @@
 //! Standard input and output.
 //!
-//! A thread reads, because standard input cannot be waited for otherwise. A second thread writes once an answer does not fit
-//! into the pipe at once. What a system has for both is in `unix.rs` and `windows.rs`.
+//! A thread reads, because there is no other way to wait for standard input. A second thread writes once an answer does not fit
+//! into the pipe at once. The system calls for both are in `unix.rs` and `windows.rs`.
 
 #[cfg_attr(unix, path = "unix.rs")]
 #[cfg_attr(windows, path = "windows.rs")]
@@ -87,7 +87,7 @@ impl Transport for Stdio {
         let connection = Connection::new(server, caller, account, limits, Arc::clone(&out));
         let served = async {
             connection.run(lines, closing).await;
-            // The last answers are with the writer, if one was needed.
+            // If a writer was needed, it still has the last answers.
             match all_written.await {
                 Ok(Err(err)) => Err(Error::io("not every answer could be written", err)),
                 Ok(Ok(())) | Err(_) => Ok(()),
@@ -103,7 +103,7 @@ impl Transport for Stdio {
         };
         tokio::select! {
             served = served => served,
-            // The client has closed our input and does not read: it cannot hold us.
+            // The client has closed our input and does not read. It must not keep the server alive.
             () = unread => {
                 let nobody = io::ErrorKind::BrokenPipe.into();
                 Err(Error::io("the last answers were not read", nobody))
@@ -112,8 +112,8 @@ impl Transport for Stdio {
     }
 }
 
-/// What waits for stdout. A short answer is written where it is made, if it fits into the pipe at once; the thread that
-/// waits for a reader that does not read is started when there is something to wait for.
+/// Makes the buffer for stdout. A short answer is written at once, if it fits into the pipe. The thread that waits for a slow
+/// reader is started only when a line has to wait.
 fn outgoing(output: Output, enough: usize, account: Account, written: Written) -> Arc<Outgoing> {
     Arc::new_cyclic(|outgoing: &Weak<Outgoing>| {
         let (output, outgoing) = (Arc::new(output), Weak::clone(outgoing));
@@ -125,7 +125,7 @@ fn outgoing(output: Output, enough: usize, account: Account, written: Written) -
             };
             let writer = Writer(Arc::new(Mutex::new(Some((written, output, outgoing)))));
             if !writer.start() {
-                // As many threads run as this user may have. What is to be written waits until there is room for one more.
+                // This user may start no more threads now. The lines wait until one can be started.
                 runtime::Handle::current().spawn(writer.start_later());
             }
         };
@@ -136,11 +136,11 @@ fn outgoing(output: Output, enough: usize, account: Account, written: Written) -
 /// The thread that writes, before it runs.
 struct Writer(Arc<Mutex<Option<Needed>>>);
 
-/// Whom to tell how it ended, where to write, and what.
+/// The channel for the result of the writer, the output, and the buffer with the lines.
 type Needed = (Written, Arc<Output>, Arc<Outgoing>);
 
 impl Writer {
-    /// Whether the thread could be started.
+    /// Tries to start the thread, and returns whether that succeeded.
     fn start(&self) -> bool {
         let needed = Arc::clone(&self.0);
         let work = move || {
@@ -161,11 +161,11 @@ impl Writer {
     }
 }
 
-/// Between two tries to start a thread.
+/// The time between two tries to start a thread.
 const AGAIN: Duration = Duration::from_millis(50);
 
 fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Error> {
-    // They hold one buffer each; the stack of an ordinary thread would be for nothing.
+    // Each thread holds one buffer only, so the stack of an ordinary thread would be a waste.
     let thread = thread::Builder::new()
         .name(name.into())
         .stack_size(128 << 10)
@@ -175,7 +175,7 @@ fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Error> 
         .map_err(|err| Error::io("cannot start a thread for stdio", err))
 }
 
-/// Reads lines until the input ends or nobody wants them. What one read brings is handed over at once.
+/// Reads lines until the input ends or nobody takes them. The lines of one read are handed over at once.
 fn read(
     input: &Input,
     mut intake: Intake,
@@ -196,7 +196,7 @@ fn read(
     }
 }
 
-/// Writes messages until there are no more, or the reader is gone. One write each, or one for many that wait.
+/// Writes messages until there are no more, or the reader is gone. Waiting messages go out in one write.
 fn write(output: &Output, outgoing: &Outgoing) -> io::Result<()> {
     let mut lines = Vec::new();
     while outgoing.take_blocking(&mut lines) {
@@ -218,10 +218,10 @@ fn write(output: &Output, outgoing: &Outgoing) -> io::Result<()> {
     Ok(())
 }
 
-/// Where the writer says how it ended.
+/// The channel for the result of the writer.
 type Written = oneshot::Sender<io::Result<()>>;
 
-/// What is read at once.
+/// The most bytes of one read.
 const MOST_AT_ONCE: usize = 32 << 10;
 
 struct Batches {

@@ -1,4 +1,4 @@
-//! Standard input and output on unix: moved away, and waited for with `poll`.
+//! Standard input and output on unix: moved to other descriptors, and awaited with `poll`.
 
 use std::{
     fs::File,
@@ -15,8 +15,8 @@ use rustix::{
 
 use super::MOST_AT_ONCE;
 
-/// Moves the real stdin and stdout to descriptors nobody else knows, and puts harmless ones in their place: a stray
-/// `println!`, or a child process that reads its input, meets stderr and `/dev/null` instead of the protocol.
+/// Moves the real stdin and stdout to descriptors that no other code knows, and puts harmless ones in their place: a stray
+/// `println!` goes to stderr, and a child process that reads its input gets `/dev/null`.
 pub(super) fn take_over() -> io::Result<(Input, Output)> {
     let input = fcntl_dupfd_cloexec(real::stdin(), 3)?;
     let output = fcntl_dupfd_cloexec(real::stdout(), 3)?;
@@ -29,26 +29,26 @@ pub(super) fn take_over() -> io::Result<(Input, Output)> {
 pub(super) struct Input(OwnedFd);
 
 impl Input {
-    /// The same, for somebody who only wants to know whether it has ended.
+    /// Returns another handle, which only tells whether the input has ended.
     pub(super) fn watch(&self) -> io::Result<Self> {
         self.0.try_clone().map(Self)
     }
 
-    /// Has the other end been closed? There may still be something to read.
+    /// Whether the other end was closed. There may still be bytes to read.
     pub(super) fn has_ended(&self) -> bool {
         let mut ready = [PollFd::new(&self.0, PollFlags::empty())];
         poll(&mut ready, Some(&Timespec::default())).is_ok()
             && ready[0].revents().contains(PollFlags::HUP)
     }
 
-    /// Waits for bytes and adds them. Says how many; none at the end.
+    /// Waits for bytes and appends them. Returns their number; zero at the end.
     pub(super) fn read(&self, buffer: &mut Vec<u8>) -> usize {
-        // Not cleared first: that takes longer than reading a usual message.
+        // The space is not cleared first: that would take longer than to read a usual message.
         let mut space = [MaybeUninit::uninit(); MOST_AT_ONCE];
         loop {
             match rustix::io::read(&self.0, &mut space) {
                 Err(Errno::INTR) => {}
-                // Somebody has made it non-blocking.
+                // Another program has made the input non-blocking.
                 Err(Errno::AGAIN) => wait_for(PollFd::new(&self.0, PollFlags::IN)),
                 Err(_) => return 0,
                 Ok((read, _)) => {
@@ -64,7 +64,7 @@ impl Input {
 pub(super) struct Output(File);
 
 impl Output {
-    /// Writes what fits into the pipe at once, and says how much that was.
+    /// Writes the bytes that fit into the pipe at once, and returns their number.
     pub(super) fn write_now(&self, bytes: &[u8]) -> usize {
         let mut ready = [PollFd::new(&self.0, PollFlags::OUT)];
         let writable = poll(&mut ready, Some(&Timespec::default())).is_ok()
@@ -76,7 +76,7 @@ impl Output {
         }
     }
 
-    /// Writes some of this, however long that takes.
+    /// Writes some of the bytes, however long that takes.
     pub(super) fn write(&self, bytes: &[u8]) -> io::Result<usize> {
         loop {
             match (&self.0).write(bytes) {

@@ -1,8 +1,8 @@
-//! Standard input and output on Windows: duplicates of the handles that the process was started with.
+//! Standard input and output on Windows: duplicates of the handles that the process got at its start.
 //!
-//! The handles themselves stay where they are, because only `unsafe` code can put others in their place. Nor can a pipe be
-//! asked whether it has room or has ended: answers are always written by the thread that waits for the client, and the end of
-//! the input is known once it has been read.
+//! The handles themselves stay in place, because only `unsafe` code can replace them. A pipe cannot be asked whether it has
+//! room or has ended. So answers are always written by the thread that waits for the client, and the end of the input is known
+//! only once it was read.
 
 use std::{
     fs::File,
@@ -39,20 +39,20 @@ pub(super) struct Input {
 pub(super) struct Watch(Arc<AtomicBool>);
 
 impl Watch {
-    /// Has the input been read to its end?
+    /// Whether the input was read to its end.
     pub(super) fn has_ended(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
 
 impl Input {
-    /// For somebody who only wants to know whether it has ended.
+    /// Returns a handle that only tells whether the input has ended.
     #[expect(clippy::unnecessary_wraps, reason = "elsewhere it can fail")]
     pub(super) fn watch(&self) -> io::Result<Watch> {
         Ok(Watch(Arc::clone(&self.ended)))
     }
 
-    /// Waits for bytes and adds them. Says how many; none at the end.
+    /// Waits for bytes and appends them. Returns their number; zero at the end.
     pub(super) fn read(&self, buffer: &mut Vec<u8>) -> usize {
         let mut space = [0; MOST_AT_ONCE];
         let count = loop {
@@ -73,12 +73,12 @@ impl Input {
 pub(super) struct Output(File);
 
 impl Output {
-    /// Nothing is written at once: whether that would wait for the client is not known.
+    /// Writes nothing: Windows does not tell whether a write would wait for the client.
     pub(super) fn write_now(&self, _: &[u8]) -> usize {
         0
     }
 
-    /// Writes some of this, however long that takes.
+    /// Writes some of the bytes, however long that takes.
     pub(super) fn write(&self, bytes: &[u8]) -> io::Result<usize> {
         loop {
             match (&self.0).write(bytes) {

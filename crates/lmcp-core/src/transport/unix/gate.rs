@@ -1,4 +1,4 @@
-//! Who may come in, on sockets that want to know: the first line says it, and nothing is read before that.
+//! Admits callers on sockets that need to know them: the first line must tell who calls, and nothing is read before it.
 
 use std::{
     pin::Pin,
@@ -29,10 +29,8 @@ use crate::{
 
 /// Decides who connects to a unix socket, by the token of the first line.
 pub trait Gate: Send + Sync + 'static {
-    /// Decides whom a token belongs to that this peer shows. A refused peer is told the words of the error, and its connection ends.
-    ///
-    /// What is refused is told to the peer in the error's words, and the connection ends: nobody comes in as a
-    /// stranger.
+    /// Decides who the holder of this token is. `peer` has shown the token. A refused peer is told the words of the error, and
+    /// its connection ends.
     fn admit<'a>(&'a self, token: &'a str, peer: &'a Peer) -> Admitting<'a>;
 
     /// Tells the gate that a caller which it admitted was welcomed. Its connection begins.
@@ -45,13 +43,13 @@ pub trait Gate: Send + Sync + 'static {
         let _ = caller;
     }
 
-    /// Tells the gate who was refused and why, by the gate itself or for want of a greeting.
+    /// Tells the gate who was refused and why: by the gate itself, or because of a missing or wrong greeting.
     fn refused(&self, process: Process, why: &RpcError) {
         let _ = (process, why);
     }
 }
 
-/// A connection that a gate let in; the gate hears of its beginning and its end, however it ends.
+/// A connection that a gate admitted. The gate is told of its beginning and its end, however it ends.
 pub(super) struct Entered {
     gate: Arc<dyn Gate>,
     caller: Caller,
@@ -73,10 +71,10 @@ impl Drop for Entered {
     }
 }
 
-/// The answer of a [`Gate`], which may have to wait. The connection ends when its caller is [gone](Caller::gone).
+/// A future of the decision of a [`Gate`]. The connection ends when its caller is [gone](Caller::gone).
 pub type Admitting<'a> = Pin<Box<dyn Future<Output = Result<Caller, RpcError>> + Send + 'a>>;
 
-/// Logs who was not let in. A process that tries again and again does not fill the log.
+/// Logs refused connections. A process that tries again and again does not fill the log.
 #[derive(Default)]
 pub(super) struct Refusals(Mutex<Throttle>);
 
@@ -90,20 +88,20 @@ impl Refusals {
     }
 }
 
-/// Who lets connections in.
+/// Decides who may connect.
 #[derive(Clone)]
 pub(super) enum Keeper {
-    /// Whom the token of a greeting belongs to. Everybody must greet.
+    /// A gate: every caller must greet, and the token of the greeting tells who calls.
     Gate(Arc<dyn Gate>),
-    /// Whoever the program says it is. Who has a token greets with it.
+    /// The program: it decides by the process, and by the token of a greeting if the caller sends one.
     Authenticator(Authenticator),
 }
 
-/// Longer than any greeting.
+/// The longest greeting. No real one is so long.
 const GREETING_BYTES: usize = 4096;
 
-/// Asks the program who connected, with the token of a greeting where the first line is one. Any other line is left in the
-/// framer. `greeted` is set as soon as a line came, or none in time: a peer may say nothing for long.
+/// Asks the program who connected, with the token if the first line is a greeting. Any other line is left in the framer.
+/// `greeted` is set as soon as a line came, or the wait is over: a peer may be silent for long.
 pub(super) async fn ask(
     authenticator: &Authenticator,
     caller: Caller,
@@ -118,7 +116,7 @@ pub(super) async fn ask(
     let line = timeout(limits.header_wait, greeting(reader, &mut framer)).await;
     let greeting = match line {
         Ok(Some(greeting)) => greeting,
-        // It went away without a word.
+        // The peer closed the connection without a word.
         Ok(None) => return None,
         Err(_) => None,
     };
@@ -157,7 +155,7 @@ pub(super) async fn ask(
     passed.filter(|_| matches!(written, Ok(Ok(()))))
 }
 
-/// The greeting that the first line is, if it is one. `None`: there is no line at all.
+/// Reads the first line, and returns the greeting if it is one. `None`: the peer sent nothing.
 async fn greeting(
     reader: &mut (impl AsyncRead + Unpin),
     framer: &mut Framer,
@@ -181,15 +179,15 @@ async fn greeting(
         };
         match read {
             Ok(1..) => {}
-            // What was said last is answered all the same.
+            // The last line is answered although it has no end.
             _ if !is_empty => return Some(None),
             _ => return None,
         }
     }
 }
 
-/// Reads the first line and asks the gate. What was read behind it is left in the framer. `greeted` is set as soon as
-/// somebody has said who calls, however long the gate takes to answer.
+/// Reads the first line and asks the gate. The bytes after the line are left in the framer. `greeted` is set as soon as the
+/// peer has greeted, however long the gate takes.
 pub(super) async fn pass(
     gate: &Arc<dyn Gate>,
     peer: Peer,
@@ -216,7 +214,7 @@ pub(super) async fn pass(
         Ok(Some(Err(_))) => Err(RpcError::invalid_request(format!(
             "a greeting has at most {GREETING_BYTES} bytes"
         ))),
-        // It went away without a word: somebody looked whether the socket is alive.
+        // The peer closed the connection without a word: some program checked whether the socket is alive.
         Ok(None) => return None,
         Err(_) => Err(RpcError::invalid_request(
             "nobody said who calls on this connection, in time",
@@ -241,7 +239,7 @@ pub(super) async fn pass(
             None
         }
     };
-    // A peer that does not take a line of greeting will take nothing else.
+    // A peer that does not take this one line will take nothing else.
     let written = timeout(limits.header_wait, writer.write_all(&said)).await;
     passed.filter(|_| matches!(written, Ok(Ok(()))))
 }

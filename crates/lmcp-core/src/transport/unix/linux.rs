@@ -1,4 +1,4 @@
-//! Sockets with names, on Linux.
+//! System calls for the files of sockets, on Linux.
 
 use std::{
     fs::{self, File},
@@ -15,13 +15,13 @@ use rustix::{
     net::{AddressFamily, SocketFlags, SocketType, socket_with, sockopt::socket_acceptconn},
 };
 
-/// A socket that waits for nobody.
+/// Makes a socket that never waits.
 pub(super) fn socket_to_knock() -> Result<OwnedFd, Errno> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
 }
 
-/// A short way to say where an open folder is, for paths that are too long for a socket.
+/// Returns a short path of an open folder, for paths that are too long for a socket.
 pub(super) fn short_path(folder: &File) -> Option<PathBuf> {
     Some(PathBuf::from(format!(
         "/proc/self/fd/{}",
@@ -29,12 +29,12 @@ pub(super) fn short_path(folder: &File) -> Option<PathBuf> {
     )))
 }
 
-/// Gives a socket a name that is free. A second name instead of a new one, because it never replaces anything.
+/// Gives a socket a free name, as a hard link: unlike a rename, a link never replaces a file.
 pub(super) fn name_socket(socket: &Path, name: &Path) -> io::Result<()> {
     fs::hard_link(socket, name)
 }
 
-/// Does this socket listen?
+/// Whether the socket listens.
 pub(super) fn takes_connections(listener: &UnixListener) -> io::Result<bool> {
     Ok(socket_acceptconn(listener)?)
 }

@@ -1,4 +1,4 @@
-//! A unix socket, for its owner alone, with the same lines as stdio and many connections.
+//! A unix socket for its owner only: the same lines as stdio, and many connections.
 
 mod gate;
 mod socket_file;
@@ -74,10 +74,10 @@ pub fn unix(path: impl Into<PathBuf>) -> Result<Unix, Error> {
 pub struct Unix {
     listener: StdListener,
     path: PathBuf,
-    /// Absent where the socket is somebody else's.
+    /// `None` if another program owns the socket.
     file: Option<SocketFile>,
     keeper: Option<Keeper>,
-    /// In the place of a keeper.
+    /// Used if there is no keeper.
     tokens: Option<Tokens>,
     idle: Option<Duration>,
     farewell: Option<Farewell>,
@@ -211,19 +211,13 @@ impl Transport for Unix {
         loop {
             let is_alone = open.is_empty();
             let stream = tokio::select! {
+                biased;
                 () = &mut self.stop => break,
-                () = idle(self.idle.filter(|_| is_alone)) => {
-                    if server.is_idle() {
-                        break;
-                    }
-                    continue;
-                }
-                // Somebody left: who waits to be alone looks again.
-                () = open.one_closed() => continue,
+                // Before it is asked whether nobody came: who connects at the last moment is somebody.
                 accepted = listener.accept() => match accepted {
                     Ok((stream, _)) => stream,
                     Err(err) => {
-                        // Out of descriptors, most likely: others will close some.
+                        // Most likely the process is out of descriptors: other connections will free some.
                         if let Some(times) = full.count() {
                             tracing::warn!(times, "cannot accept a connection: {err}");
                         }
@@ -231,8 +225,12 @@ impl Transport for Unix {
                         continue;
                     }
                 },
+                () = idle(self.idle.filter(|_| is_alone)) => if server.is_idle() { break } else { continue },
+                // Somebody left: who waits to be alone looks again.
+                () = open.one_closed() => continue,
             };
-            // Else more are taken in than looked at, and those that were pushed out keep their files until they are.
+            // Without this, more connections are accepted than looked at, and those that were pushed out keep their files open
+            // until then.
             tokio::task::yield_now().await;
             let place = match open.enter() {
                 Ok(place) => place,
@@ -272,7 +270,7 @@ impl Transport for Unix {
                 greeted,
             });
         }
-        // Nobody should find a door that does not open any more.
+        // The file is removed first, so that no client finds a socket that does not answer.
         drop(file);
         server.transport_stops();
         close.send_replace(true);
@@ -281,7 +279,7 @@ impl Transport for Unix {
     }
 }
 
-/// Waits for so long; for ever where no time is given.
+/// Waits for this time; for ever if there is none.
 async fn idle(time: Option<Duration>) {
     match time {
         Some(time) => tokio::time::sleep(time).await,
@@ -289,28 +287,28 @@ async fn idle(time: Option<Duration>) {
     }
 }
 
-/// Connections that have not said who calls, the oldest first. Somebody who says nothing must not keep out those who would.
+/// Connections that have not greeted yet, the oldest first. Silent connections must not keep out others.
 #[derive(Default)]
 struct Strangers(VecDeque<Stranger>);
 
 struct Stranger {
-    /// The process that connected, as far as the kernel says.
+    /// The process that connected, if the kernel tells it.
     process: Option<i32>,
     task: AbortHandle,
     greeted: Arc<AtomicBool>,
 }
 
-/// So many at once; a greeting takes no time to speak of.
+/// The most connections without a greeting. A greeting takes hardly any time.
 const MOST_STRANGERS: usize = 64;
 
 impl Strangers {
-    /// Takes in one more.
+    /// Adds one more.
     fn add(&mut self, stranger: Stranger) {
         self.0.push_back(stranger);
     }
 
-    /// Makes room for one more: of the process that has the most of them, the oldest goes. A process that connects again
-    /// and again and says nothing makes room for itself that way, and not at the cost of others.
+    /// Makes room for one more: closes the oldest connection of the process that has the most of them. So a process that
+    /// connects again and again in silence pays with its own connections, not with those of others.
     fn make_room(&mut self) {
         self.0
             .retain(|each| !each.task.is_finished() && !each.greeted.load(Ordering::Relaxed));
@@ -327,10 +325,10 @@ impl Strangers {
     }
 }
 
-/// What serving one connection needs.
+/// The values that one connection needs.
 struct Visit {
     server: Endpoint,
-    /// How the listener sees the connection.
+    /// The record that the listener keeps of the connection.
     seen: Arc<connections::Connection>,
     refusals: Arc<Refusals>,
     farewell: Option<Farewell>,
@@ -350,7 +348,7 @@ impl Visit {
         connection.serve_until(self.server, self.closing).await;
     }
 
-    /// The same for those whom a gate or the program knows.
+    /// Does the same for callers that a gate or the program must know.
     async fn serve_known(self, stream: UnixStream, keeper: Keeper, greeted: &AtomicBool) {
         let Some((peer, workplace)) = self.admitted(&stream).await else {
             return;
@@ -383,12 +381,13 @@ impl Visit {
         let connection = connection.seen_as(self.seen).saying_last(self.farewell);
         tokio::select! {
             () = connection.serve_until(self.server, self.closing) => {}
-            // Nothing is owed to somebody who may not be here.
+            // The caller is gone for good, so no answer is owed to it.
             () = caller.gone() => {}
         }
     }
 
-    /// Who connected and where it works, if the server lets it in. What cannot be told for want of open files is waited for.
+    /// Returns the process that connected and its workplace, if the server admits it. Tries again while too many files are
+    /// open.
     async fn admitted(&self, stream: &UnixStream) -> Option<(Peer, Option<Workplace>)> {
         let limits = self.server.limits();
         let peer = stream.peer_cred().ok()?;
@@ -414,7 +413,7 @@ impl Visit {
         }
     }
 
-    /// One look at who connected. An internal error: that cannot be told now.
+    /// Looks once at the process that connected. An internal error means that this cannot be decided now.
     fn look(
         &self,
         stream: &UnixStream,
@@ -424,14 +423,14 @@ impl Visit {
         let looked = Looked::at(process).map_err(not_now)?;
         let socket = stream.as_fd().try_clone_to_owned().map_err(not_now)?;
         let peer = Peer::new(process, socket);
-        // A check finds out whether the process that connected is still there; so the one that is held is the same.
+        // A check finds out whether the process that connected is still there, so the process behind the handle is the same.
         self.server.admits(&peer)?;
         let workplace = looked.map_or(Ok(None), |looked| looked.workplace());
         Ok((peer, workplace.map_err(not_now)?))
     }
 }
 
-/// The caller, with where it works, if that is known.
+/// Adds the workplace to the caller, if it is known.
 fn settled(caller: Caller, workplace: Option<Workplace>) -> Caller {
     match workplace {
         Some(workplace) => caller.working_at(workplace),
@@ -439,7 +438,7 @@ fn settled(caller: Caller, workplace: Option<Workplace>) -> Caller {
     }
 }
 
-/// One line that says why a connection is not served, as far as it fits into the socket's buffer.
+/// Sends one line that says why a connection is not served, as far as it fits into the buffer of the socket.
 fn say(stream: &UnixStream, error: &RpcError) {
     let mut line = jsonrpc::error(None, error);
     line.push(b'\n');

@@ -1,7 +1,7 @@
-//! Sockets with names, on macOS.
+//! System calls for the files of sockets, on macOS.
 //!
-//! A server whose queue of connections is full refuses them there, as a dead one does; Linux lets them wait. So a name may be
-//! taken from a server that is flooded at that moment.
+//! There, a server whose queue of connections is full refuses connections as a dead server does; Linux lets them wait. So a
+//! flooded server may lose its name to another.
 
 use std::{
     fs::File,
@@ -16,7 +16,7 @@ use rustix::{
     net::{AddressFamily, SocketType, socket},
 };
 
-/// A socket that waits for nobody.
+/// Makes a socket that never waits.
 pub(super) fn socket_to_knock() -> Result<OwnedFd, Errno> {
     let socket = socket(AddressFamily::UNIX, SocketType::STREAM, None)?;
     fcntl_setfd(&socket, FdFlags::CLOEXEC)?;
@@ -24,12 +24,12 @@ pub(super) fn socket_to_knock() -> Result<OwnedFd, Errno> {
     Ok(socket)
 }
 
-/// There is no short way to say where an open folder is: a socket's path has at most 103 bytes.
+/// Returns nothing: macOS has no short path of an open folder. The path of a socket has at most 103 bytes.
 pub(super) fn short_path(_: &File) -> Option<PathBuf> {
     None
 }
 
-/// Gives a socket a name that is free. It is moved there, because file systems of macOS give sockets no second name.
+/// Gives a socket a free name, by a rename, because file systems of macOS give sockets no second name.
 pub(super) fn name_socket(socket: &Path, name: &Path) -> io::Result<()> {
     Ok(renameat_with(
         CWD,
@@ -40,7 +40,7 @@ pub(super) fn name_socket(socket: &Path, name: &Path) -> io::Result<()> {
     )?)
 }
 
-/// Does this socket listen? It cannot be asked: who accepts from one that does not gets an error each time.
+/// Always true: macOS cannot tell whether the socket listens. If it does not, each `accept` fails.
 #[expect(clippy::unnecessary_wraps, reason = "elsewhere it can fail")]
 pub(super) fn takes_connections(_: &UnixListener) -> io::Result<bool> {
     Ok(true)

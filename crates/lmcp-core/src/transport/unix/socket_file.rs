@@ -1,4 +1,4 @@
-//! The file of a unix socket: made for its owner alone, taken from the dead and never from the living.
+//! The file of a unix socket: made for its owner only, and taken over from a dead server, never from a live one.
 
 use std::{
     fs::{self, File},
@@ -15,10 +15,10 @@ use rustix::{io::Errno, net::SocketAddrUnix};
 use super::system::{name_socket, short_path, socket_to_knock};
 use crate::random;
 
-/// Which file this is, so that nobody else's is removed.
+/// Identifies a file, so that the file of another server is not removed.
 type Identity = (u64, u64);
 
-/// Removes the socket when the server is done with it, unless another took its place.
+/// Removes the socket when the server ends, unless another file took its place.
 pub(super) struct SocketFile {
     path: PathBuf,
     identity: Identity,
@@ -41,7 +41,7 @@ pub fn is_served(path: &Path) -> bool {
     )
 }
 
-/// Connects and lets go, without waiting.
+/// Connects and disconnects, without waiting.
 fn knock(path: &Path) -> Result<(), Errno> {
     let socket = socket_to_knock()?;
     match SocketAddrUnix::new(path) {
@@ -55,9 +55,9 @@ fn knock(path: &Path) -> Result<(), Errno> {
     }
 }
 
-/// Listens there. What a dead server left is replaced; one that answers, or anything that is not a socket, is not.
+/// Listens at the path. Replaces the socket of a dead server, but neither that of a live one nor a file that is no socket.
 ///
-/// Nothing is waited for, so nobody can hold it up: whoever starts at the same time is told apart by the file system.
+/// This never waits, so nobody can hold it up. If several servers start at the same time, the file system decides between them.
 pub(super) fn bind(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
     lmcp_private::expect_safe_name(path).map_err(|err| match err.kind() {
         io::ErrorKind::PermissionDenied => {
@@ -67,7 +67,7 @@ pub(super) fn bind(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
         _ => err,
     })?;
     expect_free(path)?;
-    // Bound in a folder of our own and moved into place once its mode is right: at no moment can others open it.
+    // The socket is bound in a folder of our own, and moved into place once its mode is right: at no moment can others open it.
     let own = scratch(path)?;
     let bound = bind_in(&own, path);
     let _ = fs::remove_dir_all(&own);
@@ -79,7 +79,7 @@ pub(super) fn bind(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
     Ok((listener, file))
 }
 
-/// Nothing is there that lives, or that is no socket.
+/// Checks that no live server and no other file is at the path.
 fn expect_free(path: &Path) -> io::Result<()> {
     let Ok(found) = fs::symlink_metadata(path) else {
         return Ok(());
@@ -102,7 +102,7 @@ fn expect_free(path: &Path) -> io::Result<()> {
 fn bind_in(own: &Path, path: &Path) -> io::Result<UnixListener> {
     let socket = own.join("s");
     let listener = match UnixListener::bind(&socket) {
-        // Too long by our folder's name.
+        // The path is too long because of the name of our folder.
         Err(err) if err.kind() == io::ErrorKind::InvalidInput => {
             let folder = File::open(own)?;
             let short = short_path(&folder).ok_or(err)?;
@@ -116,7 +116,7 @@ fn bind_in(own: &Path, path: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// Gives a socket its name, and takes that from no server that lives.
+/// Gives a socket its name, and never takes the name from a live server.
 fn put(own: &Path, socket: &Path, path: &Path) -> io::Result<()> {
     for _ in 0..TRIES {
         match name_socket(socket, path) {
@@ -124,7 +124,7 @@ fn put(own: &Path, socket: &Path, path: &Path) -> io::Result<()> {
             linked => return linked,
         }
         expect_free(path)?;
-        // It is taken away before it is judged for good: another server may have put its socket there meanwhile.
+        // The file is moved away before the last check: another server may have put its socket there meanwhile.
         let taken = own.join("t");
         match fs::rename(path, &taken) {
             Err(err) if err.kind() != io::ErrorKind::NotFound => return Err(err),
@@ -132,7 +132,7 @@ fn put(own: &Path, socket: &Path, path: &Path) -> io::Result<()> {
             Ok(()) => {}
         }
         if expect_free(&taken).is_err() {
-            // It lives, and gets its name back.
+            // The server is alive, so its socket gets the name back.
             let _ = name_socket(&taken, path);
         }
         match fs::remove_file(&taken) {
@@ -146,10 +146,10 @@ fn put(own: &Path, socket: &Path, path: &Path) -> io::Result<()> {
     ))
 }
 
-/// How often a name is tried that others take and leave at the same time.
+/// How often a name is tried if other servers take and free it at the same time.
 const TRIES: usize = 16;
 
-/// The folder of a path, and its name there.
+/// Splits a path into its folder and the name in it.
 fn split(path: &Path) -> (&Path, &Path) {
     let folder = path
         .parent()
@@ -158,11 +158,11 @@ fn split(path: &Path) -> (&Path, &Path) {
     (folder.unwrap_or(Path::new(".")), name)
 }
 
-/// A folder beside the path that only this user can enter, with a name that nobody can have taken before.
+/// Makes a folder beside the path that only this user can enter, with a random name.
 fn scratch(path: &Path) -> io::Result<PathBuf> {
     let folder = path.with_file_name(format!(".{}", random::hex::<8>()));
     fs::DirBuilder::new().mode(0o700).create(&folder)?;
-    // The folder around it may have a default access list, which decides instead of that mode.
+    // A default access list of the outer folder would replace the mode.
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o700))?;
     Ok(folder)
 }

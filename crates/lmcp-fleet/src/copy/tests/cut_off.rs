@@ -1,4 +1,4 @@
-//! Ways that break, and copies that go on.
+//! Ways that break, and copies that go on after that.
 
 use std::{
     fs,
@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 
 use super::{Far, Fate, all, bytes, copy, seen, tree};
 
-/// Tells when a part is to be written, after so many others.
+/// Notifies when a part is to be written, after `parts` others.
 fn cut_at(to: &Far, parts: usize) -> Arc<Notify> {
     let (reached, writes) = (Arc::new(Notify::new()), AtomicUsize::default());
     let tell = Arc::clone(&reached);
@@ -33,7 +33,7 @@ async fn a_copy_goes_on_when_what_was_said_is_lost() {
         let from = Far::lmcp();
         tree(&from.path("tree"));
         fs::write(from.path("large"), bytes(2 * PART_BYTES + 9)).unwrap();
-        // Never in the first step: a host that has not answered yet is not waited for.
+        // The first step never fails: a host that has not answered yet is not waited for.
         from.trouble(|number, _| {
             if number % 7 == 5 {
                 Fate::Lost

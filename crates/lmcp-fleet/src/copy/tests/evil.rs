@@ -1,4 +1,4 @@
-//! A host that is copied from and lies: nothing outside of the folder that the copy becomes is touched for it.
+//! A source host that lies: nothing outside of the folder of the copy is changed.
 
 use std::{
     fs,
@@ -16,14 +16,14 @@ use serde_json::{Value, json};
 
 use super::{Far, all, copy, hex, path};
 
-/// The content of every file that it has.
+/// The content of every file of this host.
 const CONTENT: &[u8] = b"planted";
 
-/// Says whatever is wanted of what is in its folder.
+/// Lists any entries that a test wants.
 #[derive(Default)]
 struct Liar {
     listed: Mutex<Value>,
-    /// What it says to be the hash of a file, if that is not the truth.
+    /// A false hash of a file; `None`: the host tells the truth.
     hash: Option<&'static str>,
 }
 
@@ -66,7 +66,7 @@ impl Evil {
         Self { far, liar }
     }
 
-    /// Copies what it lists to a folder of another host.
+    /// Copies the entries that the host lists to a folder of another host.
     async fn copy(&self, listed: Value, to: &Far, name: &str) -> Result<Value, String> {
         *self.liar.listed.lock().unwrap() = listed;
         let over = json!({ "overwrite": true });
@@ -87,7 +87,7 @@ fn link(path: &str, target: &str) -> Value {
     json!({ "path": path, "kind": "link", "mode": 0o777, "stamp": "1-2-3", "target": target })
 }
 
-/// Hosts of every kind, with lmcp that is confined to nothing among them.
+/// Returns hosts of every kind, and a host with lmcp that is not confined.
 fn targets() -> Vec<Far> {
     let mut targets = all();
     let tools = HostTools::new(Settings::default()).unwrap();
@@ -173,7 +173,7 @@ async fn a_link_on_the_way_to_a_folder_of_a_copy_is_not_followed_either() {
     for to in targets() {
         fs::create_dir(to.path("outside")).unwrap();
         fs::create_dir_all(to.path("new/x")).unwrap();
-        // Somebody puts a link there when the folder has been found.
+        // A link appears there after the folder has been found.
         let (link, outside) = (to.path("new/x"), to.path("outside"));
         to.trouble(move |_, what| {
             if what == "finish" && !link.is_symlink() {
@@ -209,7 +209,7 @@ async fn folders_of_a_copy_are_open_to_nobody_who_could_not_write_a_new_one() {
             let modes = ["open", "closed"].map(|part| mode(&to.path(name).join(part)));
             assert_eq!(modes, [0o755, 0o555], "{kind}: {name}");
         }
-        // What was there stays what it was.
+        // Entries that were there before keep their modes.
         let modes = ["new", "new/there", "fresh"].map(|name| mode(&to.path(name)));
         assert_eq!(modes, [0o710, 0o710, 0o755], "{kind}");
     }

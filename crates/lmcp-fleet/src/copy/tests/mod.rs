@@ -1,4 +1,4 @@
-//! Copies between hosts of every kind: with lmcp, behind a shell, behind BusyBox; and over ways that lose what is said on them.
+//! Copies between hosts of every kind: with lmcp, behind a shell, behind BusyBox; and over ways that lose messages.
 
 mod cut_off;
 mod evil;
@@ -34,21 +34,21 @@ use crate::{
     script::ScriptHost,
 };
 
-/// What happens to the step of this number.
+/// Returns what happens to the step with this number.
 type Trouble = Box<dyn Fn(usize, &str) -> Fate + Send + Sync>;
 
 /// How a step goes.
 enum Fate {
     Well,
-    /// It is not sent.
+    /// The step is not sent.
     Unsent,
-    /// It is done, and its answer is lost.
+    /// The step is done, and its answer is lost.
     Lost,
-    /// Another part than the one that was read arrives.
+    /// Another part arrives than the one that was read.
     False,
 }
 
-/// A way on which steps are counted, and some are lost.
+/// A way that counts steps and loses some of them.
 struct Shaky {
     service: Arc<dyn Service>,
     steps: Arc<AtomicUsize>,
@@ -130,7 +130,7 @@ impl Far {
         });
         let ways = vec![Way { kind: way, make }];
         let config = HostConfig::new();
-        // Hosts of one kind are still several.
+        // Two hosts of one kind have different names.
         let name = format!("{}-{}", kind.replace(' ', "-"), new_id());
         Self {
             kind,
@@ -143,7 +143,7 @@ impl Far {
         }
     }
 
-    /// A host with lmcp.
+    /// Returns a host with lmcp.
     fn lmcp() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut settings = Settings::default();
@@ -153,11 +153,11 @@ impl Far {
         Self::new("lmcp", path::Kind::Http, folder, Arc::new(server), None)
     }
 
-    /// A host behind a shell, with these programs or with ours.
+    /// Returns a host behind a shell, with these programs or with those of this machine.
     fn shell(kind: &'static str, programs: Option<TempDir>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut words = vec!["env".to_owned(), "-u".into(), "XDG_STATE_HOME".into()];
-        // Its jobs are not in the way.
+        // Files of jobs are kept out of the way.
         words.push(format!("HOME={}/.home", folder.path().display()));
         if let Some(programs) = &programs {
             words.push(format!("PATH={}", programs.path().display()));
@@ -176,7 +176,7 @@ impl Far {
         *self.trouble.lock().unwrap() = Some(Box::new(trouble));
     }
 
-    /// What is there, but for the home.
+    /// Returns the names in the folder, except the home.
     fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(self.folder.path()).unwrap().flatten();
         let names = entries.map(|entry| entry.file_name().to_str().unwrap().to_owned());
@@ -184,7 +184,7 @@ impl Far {
     }
 }
 
-/// Every kind of host that there can be here.
+/// Returns every kind of host that can run here.
 fn all() -> Vec<Far> {
     let mut all = vec![Far::lmcp(), Far::shell("sh", None)];
     let programs = busybox(&[]);
@@ -192,13 +192,13 @@ fn all() -> Vec<Far> {
     all
 }
 
-/// A host with the least that there can be: no checksums, and nothing that knows base64.
+/// Returns a host with very few programs: no checksums, and no base64.
 fn little() -> Option<Far> {
     let programs = busybox(&["base64", "sha256sum", "shasum", "openssl"]);
     programs.map(|programs| Far::shell("little", Some(programs)))
 }
 
-/// A folder with the programs of BusyBox, but for some.
+/// Returns a folder with the programs of BusyBox, except some.
 fn busybox(without: &[&str]) -> Option<TempDir> {
     let listed = Command::new("busybox").arg("--list").output().ok()?;
     let names = String::from_utf8(listed.stdout).ok()?;
@@ -234,7 +234,8 @@ async fn copy(from: (&Far, &str), to: (&Far, &str), more: Value) -> Result<Value
     for (name, value) in more.as_object().into_iter().flatten() {
         arguments[name] = value.clone();
     }
-    let hosts = [from.0, to.0].map(|far| Arc::clone(&far.host));
+    let mut hosts = [from.0, to.0].map(|far| Arc::clone(&far.host));
+    hosts.sort_by(|one, other| one.name.cmp(&other.name));
     let plan = Plan::read(&json!({ "arguments": arguments }).to_string(), &hosts)?;
     let result = end(Replies::speaking(|say| run(plan, request(), say))).await;
     let result = result.unwrap();
@@ -244,7 +245,7 @@ async fn copy(from: (&Far, &str), to: (&Far, &str), more: Value) -> Result<Value
     }
 }
 
-/// Bytes that no text has, and that are never the same a block apart.
+/// Returns bytes that are not text, and differ from block to block.
 fn bytes(length: u64) -> Vec<u8> {
     (0..length)
         .map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8)
@@ -255,7 +256,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A bit of everything.
+/// Makes a folder with entries of every kind.
 fn tree(top: &Path) {
     fs::create_dir_all(top.join("a b/it's \"deep\"")).unwrap();
     fs::create_dir(top.join("closed")).unwrap();
@@ -278,7 +279,7 @@ fn tree(top: &Path) {
     mode("", 0o750);
 }
 
-/// All that is below a folder: what it is, who may do what, and what is in it.
+/// Returns everything below a folder: the mode and the content of each entry.
 fn seen(top: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
     let mut seen = BTreeMap::new();
     let mut folders = vec![top.to_owned()];

@@ -1,4 +1,4 @@
-//! What cannot be copied is told, and leaves nothing behind that has its name.
+//! A copy that is refused says why, and leaves no file with the final name.
 
 use std::{fs, sync::Arc};
 
@@ -31,7 +31,7 @@ async fn a_file_that_changes_meanwhile_is_told_and_nothing_has_its_name() {
             );
             assert!(!to.path(name).exists(), "{}", from.kind);
         }
-        // In a folder, it may also come or go.
+        // In a folder, a file may also appear or disappear during the copy.
         fs::create_dir(from.path("tree")).unwrap();
         fs::write(from.path("tree/x"), "x").unwrap();
         let path = from.path("tree/y");

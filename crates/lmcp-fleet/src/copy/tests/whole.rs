@@ -1,4 +1,4 @@
-//! What was copied is what there was, and replaces nothing that it should not.
+//! A copy equals its original, and replaces only files that it may replace.
 
 use std::fs;
 
@@ -66,7 +66,7 @@ async fn a_file_is_not_replaced_unless_that_is_wanted() {
         copy((&from, "a"), (&to, "no/b"), json!({ "parents": true }))
             .await
             .unwrap();
-        // What ends with a slash is a folder to put it into.
+        // A path that ends with a slash is a folder that takes the copy.
         let into = json!({ "to_path": format!("{}/", to.path("folder").display()) });
         let said = copy((&from, "a"), (&to, ""), into).await.unwrap();
         let path = to.path("folder/a");
@@ -81,7 +81,7 @@ async fn a_file_is_not_replaced_unless_that_is_wanted() {
             words.contains(&format!("at the source, {}", from.name)),
             "{pair}: {words}"
         );
-        // A folder that exists is added to, and what was in it stays.
+        // Files are added to a folder that exists, and its own files stay.
         fs::create_dir(from.path("top")).unwrap();
         fs::write(from.path("top/x"), "x").unwrap();
         let words = copy((&from, "top"), (&to, "folder"), json!({}))

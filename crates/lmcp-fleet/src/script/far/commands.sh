@@ -2,18 +2,18 @@
 #
 #   run      starts the command                        about     what it is, for the hub alone
 #   guard    the process that watches over it          pid       its first process, which leads its group
-#   in       its input: of a job a FIFO                out, err  what it wrote; of a job all of it is in out
+#   in       the input of a job, a FIFO                out, err  what it wrote; of a job all of it is in out
 #   alive    a FIFO that the guard holds               order     how far out and err had come when somebody looked
 #   started, ended, exit, timed_out, stopped, left, eof, kept, not_run    what their names say
 
-# far_start ID KIND LIMIT GRACE: starts what was taken as `run`, `about` and, for a call, `in`. Says its number.
+# far_start ID KIND LIMIT GRACE: starts what was taken as `run` and `about`, a call with the input that was taken. Says its number.
 far_start() {
     far_dir=$far_jobs/$1
+    far_mask=$(umask)
     umask 077
     mkdir "$far_dir" || return 1
-    far_more=
-    if [ "$2" = call ]; then far_more=$far_tmp/in; fi
-    mv "$far_tmp/run" "$far_tmp/about" ${far_more:+"$far_more"} "$far_dir" || return 1
+    if [ "$2" = job ]; then exec 5</dev/null; else [ "$far_has_input" = yes ] || return 1; fi
+    mv "$far_tmp/run" "$far_tmp/about" "$far_dir" || return 1
     if [ "$2" = job ]; then mkfifo "$far_dir/in" "$far_dir/alive"; else mkfifo "$far_dir/alive"; fi || return 1
     : >"$far_dir/out"
     if [ "$2" = call ]; then : >"$far_dir/err"; fi
@@ -28,8 +28,9 @@ far_start() {
         # It is no part of this connection, and known by its own name.
         unset LMCP_SCRIPT_LINK
         far_become_own env "LMCP_SCRIPT_GUARD=$1" "$far_guard_shell" ${far_guard_option:+"$far_guard_option"} -c "$far_guard" lmcp-guard \
-            "$far_dir" "$2" "$3" "$4" "$far_how" "$far_zeros"
-    } </dev/null >/dev/null 2>&1 7>&- &
+            "$far_dir" "$2" "$3" "$4" "$far_how" "$far_zeros" "$far_mask"
+    } <&5 >/dev/null 2>&1 5<&- 7>&- &
+    exec 5<&-
     # The guard writes it when the command runs.
     IFS= read -r far_pid <&7
     far_part pid "$far_pid"
@@ -222,8 +223,8 @@ far_again() {
     far_start "$2" job "$3" "$4"
 }
 
-# far_type ID: sends what was taken as `typed`.
-far_type() { cat "$far_tmp/typed" >"$far_jobs/$1/in"; }
+# far_type ID: sends the input that was taken.
+far_type() { [ "$far_has_input" = yes ] && cat <&5 >"$far_jobs/$1/in"; }
 
 # far_eof ID: ends its input.
 far_eof() {

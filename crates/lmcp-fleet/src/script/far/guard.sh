@@ -2,15 +2,19 @@
 # so it goes on when the connection does not. Whoever waits for its end waits for the end of `alive`.
 #
 # Arguments: the folder of the job, its kind (call: two outputs, job: one), seconds until it is killed (0: never), seconds
-# between TERM and KILL, how to start a process group (control, perl, python3, setsid), whether grep knows zeros.
+# between TERM and KILL, how to start a process group (control, perl, python3, setsid), whether grep knows zeros, the umask of
+# the command. Its standard input is that of a call, a file without a name.
 
-dir=$1 kind=$2 limit=$3 grace=$4 control=$5 far_zeros=$6
+dir=$1 kind=$2 limit=$3 grace=$4 control=$5 far_zeros=$6 mask=$7
+# In the background, a command has no standard input of its own.
+exec 5<&0 </dev/null
 cd / || exit 1
 exec 9<>"$dir/alive"
 printf '%s\n' "$$" >"$dir/guard"
 
 # Becomes a program at the head of its own process group.
 own() {
+    umask "$mask"
     case $control in
     control) exec "$@" ;;
     perl) exec perl -e 'use POSIX (); POSIX::setsid(); $SIG{INT} = $SIG{QUIT} = $SIG{PIPE} = $SIG{HUP} = "DEFAULT"; exec { $ARGV[0] } @ARGV; exit 127' -- "$@" ;;
@@ -31,11 +35,12 @@ trap 'exec 8>&-; again=yes' USR1
 if [ "$kind" = job ]; then
     # Held open, so that the input does not end between two who type.
     exec 8<>"$dir/in"
-    own sh "$dir/run" <"$dir/in" >>"$dir/out" 2>&1 8>&- 9>&- &
+    own sh "$dir/run" <"$dir/in" >>"$dir/out" 2>&1 5<&- 8>&- 9>&- &
 else
-    own sh "$dir/run" <"$dir/in" >>"$dir/out" 2>>"$dir/err" 9>&- &
+    own sh "$dir/run" <&5 >>"$dir/out" 2>>"$dir/err" 5<&- 9>&- &
 fi
 pid=$!
+exec 5<&-
 # Only now: what it does not hear, the command would not hear either.
 trap '' HUP PIPE
 printf '%s\n' "$pid" >"$dir/pid"

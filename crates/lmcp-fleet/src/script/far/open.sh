@@ -25,6 +25,8 @@ far_call() {
         far_say end "$far_number" "$far_code"
     ) </dev/null &
     far_body=$!
+    exec 5<&-
+    far_has_input=
 }
 
 # far_cut NUMBER FUNCTION ARGUMENTS: ends the call that goes on, and does another instead.
@@ -35,11 +37,28 @@ far_cut() {
 }
 
 # far_take NAME: keeps what stands on standard input, encoded as far_probe said, for the call that follows.
-far_take() {
+far_take() { (umask 077 && far_decode >"$far_tmp/$1"); }
+
+# far_take_input: the same for what a command reads, which the call that follows has as descriptor 5.
+far_take_input() {
+    far_open_input || return 1
+    far_decode >&4
+    exec 4>&-
+}
+
+# Opens descriptor 4 to write what descriptor 5 reads. The file has lost its name before anything is in it.
+far_open_input() {
+    [ -n "$far_tmp" ] && (umask 077 && : >"$far_tmp/in") || return 1
+    exec 4>"$far_tmp/in" 5<"$far_tmp/in"
+    rm -f "$far_tmp/in"
+    far_has_input=yes
+}
+
+far_decode() {
     case $far_coding in
-    base64) base64 -d >"$far_tmp/$1" ;;
-    openssl) openssl base64 -d >"$far_tmp/$1" ;;
-    *) while IFS= read -r far_line; do printf '%b' "$far_line"; done >"$far_tmp/$1" ;;
+    base64) base64 -d ;;
+    openssl) openssl base64 -d ;;
+    *) while IFS= read -r far_line; do printf '%b' "$far_line"; done ;;
     esac
 }
 
@@ -140,6 +159,7 @@ far_sweep() {
 far_body=
 far_number=
 far_current=
+far_has_input=
 trap far_close EXIT
 trap 'exit 1' HUP INT TERM
 far_say begin 0

@@ -1,4 +1,4 @@
-//! Arrays of messages, which 2025-03-26 has.
+//! Arrays of messages, which revision 2025-03-26 has.
 
 use super::{OPENED, Play, play};
 

@@ -1,4 +1,4 @@
-//! Lines that are too long, and things that are too many to be kept.
+//! Lines that are too long, and lines and requests that are too many.
 
 use super::{OPENED, Play, play};
 use crate::limits::Limits;
@@ -123,7 +123,7 @@ fn a_client_is_heard_until_as_much_waits_as_may() {
         assert!(play.relay.has_room());
         play.go(r#"client {"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"aaaaaaaaaa"}}"#);
         assert!(!play.relay.has_room());
-        // It was on its way already, and is not lost.
+        // The line was already sent by the client, and is not lost.
         play.go(r#"
             client {"jsonrpc":"2.0","method":"notifications/roots/list_changed"}
             attached
@@ -224,7 +224,7 @@ fn a_client_with_too_many_requests_is_held_while_they_are_answered_and_heard_whe
         "#,
         false,
     );
-    // It may wait for the client itself.
+    // The server may wait for the client's next line.
     step("after 1", true);
     step(
         r#"

@@ -1,4 +1,4 @@
-//! The client goes, or is not let in.
+//! The client ends, or is refused.
 
 use super::{OPENED, play};
 

@@ -1,4 +1,4 @@
-//! What is said again to the next server.
+//! The lines that are repeated to the next server.
 
 use super::{OPENED, OPENED_AGAIN, play};
 

@@ -10,7 +10,7 @@ const LISTENING: &str = r#"
     to client {"method":"notifications/subscriptions/acknowledged"}
 "#;
 
-/// The next server acknowledges, too; the client hears what it may have missed instead.
+/// The next server acknowledges the subscription, too; the client gets notifications for what it may have missed instead.
 const LISTENING_AGAIN: &str = r#"
     attached
     to server {"jsonrpc":"2.0","id":5,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true,"promptsListChanged":false,"resourceSubscriptions":["a:/1"]}}}

@@ -1,4 +1,4 @@
-//! A server that goes.
+//! A server that is lost.
 
 use super::{OPENED, OPENED_AGAIN, play};
 
@@ -51,7 +51,7 @@ fn it_waits_half_a_minute_and_is_told_why() {
         after 10
         to client {"id":2}
     "#)
-    // The notification has waited long enough, too.
+    // The notification has waited for too long, too, and is dropped.
     .go(OPENED_AGAIN);
 }
 
@@ -188,7 +188,7 @@ fn what_a_server_did_not_want_to_hear_goes_to_the_next_one_in_order() {
 
 #[test]
 fn what_a_server_says_when_it_has_looked_does_not_mean_that_it_has_not() {
-    // It has answered something before, or it does not like what it was told.
+    // Either the server has sent something before, or its error is about what it was sent.
     for (before, code) in [
         (
             r#"server {"jsonrpc":"2.0","method":"notifications/x"}

@@ -1,6 +1,6 @@
 //! The state machine, as scripts.
 //!
-//! A script says what happens and what comes of it, a line each:
+//! A script names the events and the expected actions, one on each line:
 //!
 //! ```text
 //! client JSON · server JSON          somebody writes a line
@@ -10,7 +10,7 @@
 //! detach · turned-away · done ENDING
 //! ```
 //!
-//! Codes of errors have their names in `lmcp_wire::error`. What is sent and not expected fails, too.
+//! Codes of errors have their names in `lmcp_wire::error`. An action that is not expected is a failure, too.
 
 mod batches;
 mod bounds;
@@ -44,7 +44,7 @@ const OPENED: &str = r#"
     to server {"method":"notifications/initialized"}
 "#;
 
-/// The next server takes the handshake. Its lists may differ from those of the first.
+/// The next server accepts the handshake. Its lists may differ from those of the first.
 const OPENED_AGAIN: &str = r#"
     attached
     to server {"id":"lmcp-proxy-2-2","method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{"roots":{}},"clientInfo":{"name":"c","version":"1"}}}
@@ -54,7 +54,7 @@ const OPENED_AGAIN: &str = r#"
     to client {"method":"notifications/resources/list_changed"}
 "#;
 
-/// One whose ids can be foretold.
+/// Returns a relay with predictable ids.
 fn relay(limits: Limits) -> Relay {
     Relay::with_ids(Ids::beginning_with("lmcp-proxy-".to_owned()), limits)
 }
@@ -124,7 +124,7 @@ impl Play {
             "eof" => self.relay.client_eof(),
             "after" => {
                 self.now += Duration::from_secs(rest.parse().unwrap());
-                // Nothing may happen that the relay did not announce.
+                // Nothing may happen at a time that the relay did not announce.
                 if self
                     .relay
                     .deadline()
@@ -137,7 +137,7 @@ impl Play {
         }
     }
 
-    /// The server writes a line that is too long, of which these are the two ends.
+    /// The server writes a line that is too long, of which `head` and `tail` are the two ends.
     fn server_long_line(&mut self, head: &str, tail: &str) {
         let (head, tail) = (head.as_bytes(), tail.as_bytes());
         self.relay.server_long_line(head, tail, self.now);
@@ -167,7 +167,7 @@ impl Play {
     }
 }
 
-/// The line, with numbers in the place of the names of error codes.
+/// Replaces the names of error codes in a line by numbers.
 fn with_codes(line: &str) -> String {
     let codes = [
         ("PARSE_ERROR", error::PARSE_ERROR),

@@ -1,4 +1,4 @@
-//! A server that is there.
+//! A server that stays open.
 
 use super::{OPENED, play};
 

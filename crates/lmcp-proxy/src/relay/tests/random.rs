@@ -1,4 +1,4 @@
-//! Whatever happens in whatever order: every request is answered once, and servers hear them in the client's order.
+//! Random events in a random order: every request is answered once, and servers get the requests in the client's order.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,18 +17,18 @@ use crate::{
 #[derive(Clone, Copy, Debug)]
 enum Event {
     Call,
-    /// One that may be sent again.
+    /// A request that may be sent again.
     Ping,
-    /// Takes back one of those that are open.
+    /// Cancels one of the open requests.
     Cancel(usize),
     Attach,
     Lose,
-    /// The server says that it has no room, as its first words, and closes.
+    /// The server begins with the error that it has no room, and closes.
     TurnAway,
-    /// The server says something too long, and nobody knows to whom.
+    /// The server sends a line that is too long and names no request.
     Overflow,
     Miss,
-    /// Answers one of those that the server has.
+    /// Answers one of the requests that the server has.
     Answer(usize),
     Wait(u64),
 }
@@ -54,15 +54,15 @@ struct World {
     now: Instant,
     is_attached: bool,
     next: u64,
-    /// What the client waits for, and how often it was answered.
+    /// The requests of the client, and how often each was answered.
     open: BTreeMap<u64, usize>,
     cancelled: BTreeSet<u64>,
-    /// What the server has, in the order it came.
+    /// The requests that the server has, in the order in which they came.
     server: Vec<u64>,
-    /// What this server heard last.
+    /// The last request that this server got.
     last: u64,
     has_spoken: bool,
-    /// What no server looked at, and the next one is to hear.
+    /// The requests that no server looked at, and the next one must get.
     unheard: BTreeSet<u64>,
     handshake: Option<Value>,
 }
@@ -93,7 +93,7 @@ impl World {
 
     fn happen(&mut self, event: Event) {
         match event {
-            // Nobody listens to a client when there is no room.
+            // The client is not read while there is no room.
             Event::Call | Event::Ping | Event::Cancel(_) if !self.relay.has_room() => {}
             Event::Call => self.ask("tools/call", &json!({})),
             Event::Ping => self.ask("ping", &json!({})),
@@ -148,7 +148,7 @@ impl World {
             return;
         };
         self.cancelled.insert(id);
-        // A server does not answer what was cancelled.
+        // A server does not answer a cancelled request.
         self.server.retain(|sent| *sent != id);
         let params = json!({ "requestId": id });
         let line =
@@ -230,7 +230,7 @@ proptest! {
         for event in events {
             world.happen(event);
         }
-        // In the end there is a server that answers everything.
+        // In the end, a server answers everything.
         world.happen(Event::Attach);
         while !world.server.is_empty() || world.handshake.is_some() {
             world.happen(Event::Answer(0));

@@ -1,8 +1,8 @@
-//! `copy_in`: a file or folder is put together from parts that come from another host.
+//! `copy_in`: puts a file or folder together from parts that come from another host.
 //!
-//! It grows under a name of its own beside the place where it will stand, and takes that place by a rename: a file when its
-//! hash is the one of the original, a folder when all is in it. What a lost connection leaves is found by the same name and
-//! gone on with; what nobody comes back to goes with the next write to the same file (`draft`).
+//! The copy grows under a name of its own beside its place, and takes the place by a rename: a file when its hash is that of
+//! the original, a folder when all is in it. If a connection is lost, the next call finds the incomplete copy by the same
+//! name and goes on with it. A copy that nobody comes back to is removed with the next write to the same file (`draft`).
 
 use std::{
     ffi::OsString,
@@ -44,7 +44,7 @@ pub(crate) fn tool() -> Tool<Host> {
     define(copy_in)
 }
 
-/// The tool, whatever does the work.
+/// Defines the tool, with the handler that does the work.
 pub fn define<S: Send + Sync + 'static>(
     handler: impl Handler<S, Args, ToolResult<String>, WithState>,
 ) -> Tool<S> {
@@ -168,7 +168,8 @@ impl<'a> Arriving<'a> {
         Target::find(place, parents, self.host.hard_links())
     }
 
-    /// Something in the folder that the copy becomes. Links there may be of an earlier copy, and lead where its host wanted.
+    /// Returns the target of an entry in the folder that the copy becomes. Links there may be of an earlier copy, and lead
+    /// wherever its host wanted, so none is followed.
     fn below(&self) -> ToolResult<Target<'a>> {
         let (path, top) = (&self.args.path, self.args.top.as_deref());
         let top = top.ok_or_else(|| ToolError::new("`top` is missing"))?;
@@ -188,7 +189,7 @@ impl<'a> Arriving<'a> {
             return Err(exists(place));
         }
         let kept = match self.open_draft(&target, &name, OFlags::RDONLY)? {
-            // More than the file has are none of its bytes.
+            // A longer draft cannot be a part of the file.
             Some((_, stat)) if size_of(&stat) > self.args.size => {
                 remove(&target, &name)?;
                 0
@@ -235,7 +236,7 @@ impl<'a> Arriving<'a> {
         said(&json!({ "kept": size }))
     }
 
-    /// Writes the part that came, and gives how many bytes are there now.
+    /// Writes the part that came, and returns how many bytes are there now.
     fn take_part(&self, target: &Target<'_>, name: &OsString) -> ToolResult<u64> {
         let data = self.args.data.as_deref().unwrap_or_default();
         let data = STANDARD
@@ -299,7 +300,8 @@ impl<'a> Arriving<'a> {
         done()
     }
 
-    /// Does the file itself stand there? Then the call comes a second time, because its first answer was lost on the way.
+    /// Returns whether the file itself is in its place. Then this is a repeated call, because the first answer was lost on
+    /// the way.
     fn has_come(&self, target: &Target<'_>) -> ToolResult<bool> {
         match target.open(OFlags::RDONLY) {
             Ok(file) => self.is_whole(&file),
@@ -307,7 +309,7 @@ impl<'a> Arriving<'a> {
         }
     }
 
-    /// Is it the file that was to be copied?
+    /// Returns whether this is the whole file that is copied.
     fn is_whole(&self, file: &File) -> ToolResult<bool> {
         let hash = hash_of(file, self.args.size, self.cx)?;
         Ok(hash.is_some_and(|hash| hash == self.args.sha256))
@@ -345,7 +347,7 @@ impl<'a> Arriving<'a> {
         let stat = rustix::fs::fstat(&folder).map_err(failed)?;
         let wanted = self.mode(target.place());
         match mode_of(&stat) {
-            // The call comes a second time, because its first answer was lost on the way.
+            // This is a repeated call, because the first answer was lost on the way.
             now if now == wanted => {}
             GROWING if is_own(&stat) => rustix::fs::fchmod(folder, wanted).map_err(failed)?,
             _ => {
@@ -357,7 +359,7 @@ impl<'a> Arriving<'a> {
         said(&json!({}))
     }
 
-    /// The mode of a file or folder of the copy: never more than a new one gets, and nobody but its owner may write to it.
+    /// Returns the mode of a file or folder of the copy: never more than a new one gets, and only its owner may write to it.
     fn mode(&self, place: &Place<'_>) -> Mode {
         place.new_mode(self.args.mode & 0o755 & !own_umask())
     }
@@ -385,7 +387,7 @@ impl<'a> Arriving<'a> {
             Err(err) => return Err(failed(err)),
         }
         let draft = format!(".{}.lmcp-{}", name.display(), self.key()?);
-        // One that an earlier copy left.
+        // Removes a draft that an earlier copy left.
         let _ = rustix::fs::unlinkat(dir, &draft, AtFlags::empty());
         let made = rustix::fs::symlinkat(leads_to, dir, &draft)
             .and_then(|()| rustix::fs::renameat(dir, &draft, dir, name));
@@ -403,7 +405,7 @@ impl<'a> Arriving<'a> {
         let failed = |err| place.failed("make", err);
         let draft = match self.open_draft_folder(&target, &name) {
             Ok(draft) => draft,
-            // The call comes a second time, because its first answer was lost on the way.
+            // This is a repeated call, because the first answer was lost on the way.
             Err(_) if place.open_dir().is_ok() => return said(&json!({ "path": shown })),
             Err(err) => return Err(err),
         };
@@ -412,14 +414,14 @@ impl<'a> Arriving<'a> {
         match rustix::fs::renameat_with(&target.dir, &name, &target.dir, &target.name, flags) {
             Ok(()) => {}
             Err(Errno::EXIST) => return Err(exists(place)),
-            // A file system that knows no such flag.
+            // The file system does not know the flag.
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) if place.stat().is_err() => {
                 rustix::fs::renameat(&target.dir, &name, &target.dir, &target.name)
                     .map_err(failed)?;
             }
             Err(err) => return Err(failed(err)),
         }
-        // Afterwards: a folder that nobody may write in cannot be renamed everywhere.
+        // The mode is set after the rename: not every file system renames a folder that its owner may not write to.
         rustix::fs::fchmod(&draft, mode).map_err(failed)?;
         Folder::of(&target).sync();
         said(&json!({ "path": shown }))
@@ -433,14 +435,14 @@ impl<'a> Arriving<'a> {
             .ok_or_else(|| ToolError::new("`key` is twelve hexadecimal digits"))
     }
 
-    /// What it is called until it is complete.
+    /// Returns the name of the copy until it is complete.
     fn draft_name(&self, target: &Target<'_>) -> ToolResult<OsString> {
         let mut name = draft_prefix(target);
         name.extend(self.key()?.bytes());
         Ok(OsString::from_vec(name))
     }
 
-    /// A draft of ours: somebody who may write in the folder could have put something else there.
+    /// Opens a draft of this server. A user who may write in the folder could have put another file there, which is refused.
     fn open_draft(
         &self,
         target: &Target<'_>,
@@ -472,7 +474,7 @@ impl<'a> Arriving<'a> {
     }
 }
 
-/// Does something stand where a file belongs? A link in the folder of a copy is replaced, whatever it leads to.
+/// Returns whether the place of a file is taken. A link in the folder of a copy counts, whatever it leads to.
 fn is_taken(target: &Target<'_>) -> ToolResult<bool> {
     match target.is_link() {
         true => Ok(true),
@@ -480,14 +482,15 @@ fn is_taken(target: &Target<'_>) -> ToolResult<bool> {
     }
 }
 
-/// The mode of a folder into which more is to be put than its mode will allow. It tells that a copy has made the folder.
+/// The mode of a folder into which more is put than its final mode would allow. The mode also shows that a copy has made the
+/// folder.
 const GROWING: Mode = Mode::RWXU.union(Mode::SVTX);
 
 fn mode_of(stat: &Stat) -> Mode {
     Mode::from_raw_mode(stat.st_mode & 0o7777)
 }
 
-/// What the umask of this process takes from the modes of new folders. It cannot be asked for without changing it, so it is read.
+/// Returns the umask of this process. It is read from `/proc`, because the system call to ask for it changes it.
 fn own_umask() -> u32 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));
@@ -512,11 +515,11 @@ fn open_folder(target: &Target<'_>, name: &OsString) -> Result<OwnedFd, Errno> {
     rustix::fs::openat(&target.dir, name, flags, Mode::empty())
 }
 
-/// Takes the name, if nothing has it.
+/// Takes the name, if no file has it.
 fn take_free_name(target: &Target<'_>, name: &OsString) -> Result<(), Errno> {
     let (dir, own) = (&target.dir, &target.name);
     match rustix::fs::renameat_with(dir, name, dir, own, RenameFlags::NOREPLACE) {
-        // A file system that knows no such flag: a link fails if the name is taken.
+        // The file system does not know the flag. A link also fails if the name is taken.
         Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
             rustix::fs::linkat(dir, name, dir, own, AtFlags::empty())?;
             rustix::fs::unlinkat(dir, name, AtFlags::empty())
@@ -536,12 +539,12 @@ fn exists(place: &Place<'_>) -> ToolError {
     already_there(&place.shown().display().to_string())
 }
 
-/// What is said where something stands that may not be replaced.
+/// Returns the error about a file that exists and may not be replaced.
 pub fn already_there(path: &str) -> ToolError {
     ToolError::new(format!("`{path}` exists already")).hint("`overwrite: true` replaces it")
 }
 
-/// Would a link in this folder lead out of its root, by what it says?
+/// Returns whether a link in this folder would lead out of its root, by its text.
 fn leads_out(folder: &Place<'_>, target: &str) -> bool {
     let mut depth = folder.depth();
     Path::new(target).components().any(|step| match step {

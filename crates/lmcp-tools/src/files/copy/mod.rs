@@ -1,7 +1,8 @@
 //! Files on their way to another host: read here part by part, or put together here from parts.
 //!
-//! No model calls these two tools. The fleet of a hub does, for `remote_copy`; so they are in no list, and are there where
-//! `read_file` and `write_file` are. What they answer is JSON as text, which every client is sent as it is.
+//! No model calls these two tools. The fleet of a hub calls them for `remote_copy`. So they are in no list, and a server
+//! offers them where it offers `read_file` and `write_file`. Their answers are JSON as text, which every client gets as it
+//! is.
 
 pub(crate) mod into;
 pub(crate) mod out;
@@ -15,33 +16,33 @@ use serde::{Deserialize, Serialize};
 
 use super::atomic::size_of;
 
-/// The most that one part has, in bytes. Parts begin at multiples of it, because `dd` counts in blocks.
+/// The most bytes of one part. Parts begin at multiples of it, because `dd` counts in blocks.
 pub const PART_BYTES: u64 = 1 << 20;
 
-/// The most that a folder may have in it, folders below it included.
+/// The most entries of a folder, those of folders below it included.
 pub const MOST_ENTRIES: usize = 20_000;
 
-/// How long one call may take: the hash of a large file is made in one.
+/// How long one call may take: one call computes the hash of a large file.
 const LONGEST: Duration = Duration::from_secs(60 * 60);
 
-/// What stands at a path, or somewhere below a folder.
+/// A file or folder at a path, or somewhere below a folder.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Entry {
-    /// Absolute; below a folder, from there.
+    /// The path: absolute, or relative to the folder that is listed.
     pub path: String,
     /// A file, a folder, or something else.
     pub kind: Kind,
     /// Bytes of a file.
     #[serde(default)]
     pub size: u64,
-    /// The nine bits that say who may do what.
+    /// The nine permission bits.
     #[serde(default)]
     pub mode: u32,
-    /// Another one when the content has changed: inode, size, time in seconds, and nanoseconds where they are known.
+    /// Changes with the content: inode, size, time in seconds, and nanoseconds where they are known.
     #[serde(default)]
     pub stamp: String,
-    /// Where a link leads.
+    /// The target of a link.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
 }
@@ -67,7 +68,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// By the mode that `stat` gives.
+    /// Returns the kind by the mode that `stat` returns.
     pub fn of(mode: u32) -> Self {
         match FileType::from_raw_mode(mode) {
             FileType::Directory => Self::Folder,
@@ -81,7 +82,7 @@ impl Kind {
 }
 
 impl Entry {
-    /// Something of this path, by the mode that `stat` gives.
+    /// Returns an entry for a path, by the mode that `stat` returns.
     pub fn new(path: String, mode: u32) -> Self {
         Self {
             path,
@@ -100,7 +101,7 @@ impl Entry {
     }
 }
 
-/// What the owner, the group and all others may do. Bits that lend somebody's rights are not copied.
+/// The bits for the owner, the group and all others. Bits that lend somebody's rights are not copied.
 const PERMISSIONS: u32 = 0o777;
 
 fn stamp_of(stat: &Stat) -> String {
@@ -108,7 +109,7 @@ fn stamp_of(stat: &Stat) -> String {
     format!("{inode}-{size}-{}-{}", stat.st_mtime, stat.st_mtime_nsec)
 }
 
-/// Are two stamps of one content? One from a shell has no nanoseconds.
+/// Returns whether two stamps are of the same content. A stamp from a shell has no nanoseconds.
 pub fn is_same_stamp(one: &str, other: &str) -> bool {
     let fields = |stamp: &str| stamp.split('-').map(str::to_owned).collect::<Vec<_>>();
     let (one, other) = (fields(one), fields(other));
@@ -116,7 +117,7 @@ pub fn is_same_stamp(one: &str, other: &str) -> bool {
     known >= 3 && one.get(..known) == other.get(..known)
 }
 
-/// An answer, as text.
+/// Returns an answer as JSON text.
 fn said(value: &impl Serialize) -> ToolResult<String> {
     Ok(serde_json::to_string(value)?)
 }

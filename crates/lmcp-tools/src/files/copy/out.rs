@@ -1,4 +1,4 @@
-//! `copy_out`: what stands somewhere, what is below a folder, parts of a file, and its hash.
+//! `copy_out`: describes a file or folder, lists a folder, and reads parts and the hash of a file.
 
 use std::{
     fs::File,
@@ -31,7 +31,7 @@ pub(crate) fn tool() -> Tool<Host> {
     define(copy_out)
 }
 
-/// The tool, whatever does the work.
+/// Defines the tool, with the handler that does the work.
 pub fn define<S: Send + Sync + 'static>(
     handler: impl Handler<S, Args, ToolResult<String>, WithState>,
 ) -> Tool<S> {
@@ -142,7 +142,7 @@ impl Leaving<'_> {
         said(&entries)
     }
 
-    /// What is in one folder below the top; the top itself is called nothing.
+    /// Returns the entries of one folder below the top. The name of the top itself is empty.
     fn entries(&self, top: &OwnedFd, folder: &str) -> ToolResult<Vec<Entry>> {
         let place = match folder {
             "" => self.place.clone(),
@@ -188,10 +188,11 @@ impl Leaving<'_> {
             return Err(ToolError::new(words));
         }
         let wanted = usize::try_from(length)? + 1;
-        // The bytes, their base64, and the answer that holds it.
+        // Memory for the bytes, their base64, and the answer that holds it.
         memory.need(wanted * 4)?;
         let (file, stat) = self.open()?;
-        // One byte more where the file should end: some say that they have none, and give some.
+        // One byte more is read where the file should end: some files report no size, and have
+        // content all the same.
         let is_end = offset + length >= size_of(&stat);
         let mut bytes = vec![0; if is_end { wanted } else { wanted - 1 }];
         let read = read_at(&file, &mut bytes, offset);
@@ -213,7 +214,7 @@ impl Leaving<'_> {
         }
     }
 
-    /// The file, if it is still what it was.
+    /// Opens the file, if it has not changed.
     fn open(&self) -> ToolResult<(File, Stat)> {
         let (file, stat) = self.place.open_file(self.host.hard_links())?;
         match is_same_stamp(&stamp_of(&stat), &self.args.stamp) {
@@ -237,13 +238,13 @@ impl Leaving<'_> {
     }
 }
 
-/// What is said of a file that is not what it was when its copying began.
+/// Returns the error about a file that changed after its copying began.
 pub fn changed(path: &str) -> ToolError {
     ToolError::new(format!("`{path}` was changed while it was copied"))
         .hint("copy it again when nobody writes it")
 }
 
-/// Paths travel as text.
+/// Returns the error about a name that is no UTF-8: paths are sent as text.
 fn no_text(place: &Place<'_>) -> ToolError {
     let shown = place.shown().display();
     ToolError::new(format!(
@@ -251,7 +252,7 @@ fn no_text(place: &Place<'_>) -> ToolError {
     ))
 }
 
-/// The hash of a file that has so many bytes. `None`: it has more or fewer.
+/// Returns the hash of a file that has so many bytes. `None`: the file has more or fewer.
 pub(super) fn hash_of(file: &File, size: u64, cx: &Cx) -> ToolResult<Option<String>> {
     let mut context = Context::new(&SHA256);
     let mut buffer = vec![0; BUFFER_BYTES];
@@ -268,7 +269,7 @@ pub(super) fn hash_of(file: &File, size: u64, cx: &Cx) -> ToolResult<Option<Stri
     }
 }
 
-/// Fills as much of the buffer as the file has from there on.
+/// Fills as much of the buffer as the file has from the offset on.
 fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut filled = 0;
     while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
@@ -286,7 +287,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Does anybody still wait for the result?
+/// Fails if the call was cancelled, so nobody waits for the result.
 fn expect_wanted(cx: &Cx) -> ToolResult<()> {
     match cx.is_cancelled() {
         true => Err(ToolError::new("cancelled")),
@@ -294,8 +295,8 @@ fn expect_wanted(cx: &Cx) -> ToolResult<()> {
     }
 }
 
-/// What is read at once to hash it.
+/// How many bytes are read at once to hash them.
 const BUFFER_BYTES: usize = 128 * 1024;
 
-/// What an entry takes, about, until it is sent.
+/// The memory that an entry takes until it is sent, roughly.
 const ENTRY_BYTES: usize = 512;

@@ -1,4 +1,4 @@
-//! One edit on the bytes of one file, or the reason why not.
+//! Applies one edit to the bytes of one file, or says why that is not possible.
 
 use std::{fmt::Write as _, num::NonZeroU32};
 
@@ -12,17 +12,17 @@ use super::{
 };
 use crate::memory::Memory;
 
-/// One edit as it was asked for.
+/// One edit as the caller asked for it.
 #[derive(Debug)]
 pub(super) struct Wish<'a> {
-    /// Which of several it is, for messages; else empty.
+    /// Which of several edits this is, for messages; empty for a single one.
     which: String,
     old: &'a str,
     new: &'a str,
     count: Count,
 }
 
-/// How often the text may occur.
+/// How often the old text may occur.
 #[derive(Clone, Copy, Debug)]
 enum Count {
     Once,
@@ -37,7 +37,7 @@ pub(super) struct Edited {
     pub(super) replacements: usize,
     /// The widest tolerance that was needed.
     pub(super) kind: Kind,
-    /// Did one text occur in several places?
+    /// Whether one text occurred in several places.
     pub(super) is_spread: bool,
 }
 
@@ -62,7 +62,7 @@ impl<'a> Wish<'a> {
         }
     }
 
-    /// What is wrong with it whatever the file says.
+    /// Fails if the edit is wrong whatever the file holds.
     pub(super) fn check(&self) -> ToolResult<()> {
         if self.old.is_empty() {
             return Err(self
@@ -75,7 +75,8 @@ impl<'a> Wish<'a> {
         Ok(())
     }
 
-    /// The memory that it needs besides a second file of the same length is set aside first.
+    /// Applies the edit. Reserves the memory that it needs besides a second file of the same
+    /// length.
     pub(super) fn apply(
         &self,
         file: &[u8],
@@ -84,7 +85,7 @@ impl<'a> Wish<'a> {
         memory: &mut Memory,
     ) -> ToolResult<Edited> {
         let (old, new) = (self.old.as_bytes(), self.new.as_bytes());
-        // A text of more lines than the file is looked for nowhere.
+        // A text with more lines than the file cannot occur in it.
         if lines::count(old) <= lines::count(file) {
             memory.need(old.len() + 2 * lines::count(old) * PIECE_BYTES)?;
         }
@@ -101,7 +102,7 @@ impl<'a> Wish<'a> {
         memory.need(found.capacity() * size_of::<Match>())?;
         memory.need(lines::count(new) * PIECE_BYTES)?;
         let bytes = self.replace(file, &found, new, memory)?;
-        // The next edit, and the diff, look at each line.
+        // The next edit, and the diff, handle each line.
         let lines = lines::count(&bytes).saturating_sub(lines::count(file));
         memory.need(lines.saturating_mul(LINE_BYTES).min(LINES_BYTES))?;
         if bytes == file {
@@ -129,7 +130,7 @@ impl<'a> Wish<'a> {
         new: &[u8],
         memory: &mut Memory,
     ) -> ToolResult<Vec<u8>> {
-        // One replacement at a time stands beside the file.
+        // Only one replacement at a time is in memory beside the file.
         memory.need(2 * new.len())?;
         let mut bytes = Vec::with_capacity(file.len() + new.len());
         let mut ends = Ends::of(file);
@@ -138,7 +139,7 @@ impl<'a> Wish<'a> {
             let before = &file[from..one.range.start];
             let replacement = replacement::bytes(&mut ends, one, self.old.as_bytes(), new);
             let room = bytes.capacity() - bytes.len();
-            // The rest of the file is to fit, too.
+            // The rest of the file must fit, too.
             let wanted = before.len() + replacement.len() + file.len() - one.range.end;
             if wanted > room {
                 let more = (wanted - room).max(bytes.capacity() / 4);
@@ -220,7 +221,7 @@ impl<'a> Wish<'a> {
     }
 }
 
-/// Where the matches are: the first few, with their lines.
+/// Returns where the matches are: the first few, with their lines.
 fn places(file: &[u8], found: &[Match]) -> String {
     let mut told = String::new();
     for one in found.iter().take(SHOWN) {
@@ -241,10 +242,10 @@ fn places(file: &[u8], found: &[Match]) -> String {
 
 /// The largest file that is edited, and the largest that an edit makes.
 pub(in crate::files) const MOST_BYTES: u64 = 32 << 20;
-/// What is known of a line while edits are made, at most, and of all lines of a file.
+/// The memory for a line while edits are made, at most, and for all lines of a file.
 pub(super) const LINE_BYTES: usize = 48;
 pub(super) const LINES_BYTES: usize = 10 << 20;
-/// What is known of a line of the two texts of an edit: where it is, and how it ends.
+/// The memory for a line of the two texts of an edit: its position and its ending.
 const PIECE_BYTES: usize = 64;
 const MOST_MATCHES: usize = 100_000;
 const SHOWN: usize = 10;

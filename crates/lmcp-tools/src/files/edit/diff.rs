@@ -1,4 +1,4 @@
-//! What an edit changed, as a unified diff within the room there is.
+//! The changes of an edit, as a unified diff that fits into the room.
 
 use std::{
     fmt::Write as _,
@@ -10,17 +10,17 @@ use similar::{Algorithm, DiffOp};
 
 use crate::room::Room;
 
-/// A diff without the names of the files, and whether it is only its beginning.
+/// A diff without the names of the files, and whether it is cut.
 #[derive(Debug, Default)]
 pub(in crate::files) struct Diff {
     pub(in crate::files) text: String,
     pub(in crate::files) truncated: bool,
-    /// The lines that are new, by their numbers in the new text.
+    /// The new lines, by their numbers in the new text.
     pub(in crate::files) lines: Vec<Range<usize>>,
 }
 
 impl Diff {
-    /// The same with the names of the files, as programs expect it.
+    /// Returns the diff with the names of the files, as programs expect it.
     pub(in crate::files) fn named(&self, path: &str) -> String {
         if self.text.is_empty() {
             return String::new();
@@ -28,7 +28,7 @@ impl Diff {
         format!("--- {path}\n+++ {path}\n{}", self.text)
     }
 
-    /// The lines that are new, in words: `line 3`, `lines 3-5, 17`. Where lines were only removed, the one before is told.
+    /// Returns the new lines in words: `line 3`, `lines 3-5, 17`. Where lines were only removed, names the line before.
     pub(in crate::files) fn places(&self) -> String {
         let told = |lines: &Range<usize>| match lines.len() {
             0 => format!("after {}", lines.start - 1),
@@ -49,7 +49,7 @@ impl Diff {
     }
 }
 
-/// Compares what lies between the first line that differs and the last one: the rest of a large file costs little.
+/// Compares the lines from the first that differs to the last: the rest of a large file costs little.
 pub(in crate::files) fn unified(old: &[u8], new: &[u8], room: &Room) -> Diff {
     if old == new {
         return Diff::default();
@@ -62,7 +62,7 @@ pub(in crate::files) fn unified(old: &[u8], new: &[u8], room: &Room) -> Diff {
     let mut ops =
         similar::capture_diff_slices_deadline(Algorithm::Myers, &old, &new, Some(deadline));
     if is_cut && ops.len() > 2 {
-        // What one side has more of where they were cut is no difference.
+        // Both texts were cut, so the lines that one of them has more at its end are no difference.
         ops.pop_if(|last| !matches!(last, DiffOp::Equal { .. }));
     }
     let lines = ops
@@ -87,7 +87,7 @@ pub(in crate::files) fn unified(old: &[u8], new: &[u8], room: &Room) -> Diff {
     }
 }
 
-/// What comes before the context of the first change; and both texts from there to the context of the last.
+/// Returns the text before the context of the first change, and both texts from there to the context of the last.
 fn changed<'a>(old: &'a [u8], new: &'a [u8]) -> (&'a [u8], &'a [u8], &'a [u8]) {
     let same = old
         .iter()
@@ -95,7 +95,7 @@ fn changed<'a>(old: &'a [u8], new: &'a [u8]) -> (&'a [u8], &'a [u8], &'a [u8]) {
         .take_while(|(old, new)| old == new)
         .count();
     let mut start = same;
-    // The beginning of the line that differs, and of those of the context before it.
+    // Goes to the beginning of the line that differs, and on to the lines of the context before it.
     for _ in 0..=CONTEXT {
         start = memchr::memrchr(b'\n', &old[..start]).unwrap_or(0);
     }
@@ -139,7 +139,7 @@ fn write_hunk(
     };
     let old_range = first.old_range().start..last.old_range().end;
     let new_range = first.new_range().start..last.new_range().end;
-    // Of an empty range the line before it is told.
+    // For an empty range, the line before it is named.
     let from = |start: usize, length: usize| line + start + usize::from(length > 0);
     // Writing to a string cannot fail.
     let _ = writeln!(
@@ -177,16 +177,16 @@ fn write_lines(text: &mut String, sign: char, lines: &[&[u8]], most: usize) {
     }
 }
 
-/// Past this the diff is coarser, not wrong.
+/// After this time the diff becomes coarser, not wrong.
 const TIME: Duration = Duration::from_millis(200);
 
-/// Lines that are compared: more than any answer shows, and little memory.
+/// The most lines that are compared: more than any answer shows, and they take little memory.
 const MOST_LINES: usize = 40_000;
 
-/// Lines shown around a change.
+/// The lines shown around a change.
 const CONTEXT: usize = 1;
 
-/// Places that are told by their lines.
+/// The most places whose lines are named.
 const MOST_PLACES: usize = 10;
 
 #[cfg(test)]

@@ -1,15 +1,15 @@
-//! How the indentation of a file differs from that of a text which says the same.
+//! The difference in indentation between a text and the lines of a file that match it.
 
 use super::lines;
 
-/// What makes one indentation of the other.
+/// The conversion from the indentation of the text to that of the file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Shift<'a> {
-    /// The file has this in front.
+    /// The file has these blanks more in front.
     More(&'a [u8]),
-    /// The file lacks this in front.
+    /// The file has these blanks less in front.
     Less(&'a [u8]),
-    /// Tabs for spaces, two for four: the least indentation in both, and what stands for what behind it.
+    /// Tabs for spaces, two for four: the least indentation in both, and the pairs of deeper steps.
     Steps(Pair<'a>, Vec<Pair<'a>>),
 }
 
@@ -17,13 +17,14 @@ pub(super) enum Shift<'a> {
 type Pair<'a> = (&'a [u8], &'a [u8]);
 
 impl<'a> Shift<'a> {
-    /// `None` if the same indentation in the text is two in the file: then its lines are not the same code.
+    /// Returns the conversion. `None` if one indentation of the text is two different ones in the file:
+    /// then the lines are not the same code.
     pub(super) fn between(
         text: impl Iterator<Item = &'a [u8]>,
         file: impl Iterator<Item = &'a [u8]>,
     ) -> Option<Self> {
         let mut pairs: Vec<Pair<'a>> = Vec::new();
-        // Blank lines are often not indented at all.
+        // Blank lines are left out: they are often not indented at all.
         let both = text
             .zip(file)
             .filter(|(text, _)| !lines::trim_start(text).is_empty());
@@ -58,20 +59,20 @@ impl<'a> Shift<'a> {
         let least = *pairs.first()?;
         let mut steps = vec![unit(least)];
         for (text, file) in &pairs[1..] {
-            // Deeper in the text must be deeper in the file.
+            // A line that is deeper in the text must be deeper in the file.
             let step = (text.strip_prefix(least.0)?, file.strip_prefix(least.1)?);
             if step.1.is_empty() {
                 return None;
             }
             steps.push(step);
         }
-        // An empty one would stand for nothing, again and again.
+        // An empty step would match again and again.
         steps.retain(|(text, _)| !text.is_empty());
         steps.sort_by_key(|(text, _)| std::cmp::Reverse(text.len()));
         Some(Self::Steps(least, steps))
     }
 
-    /// A line of a text like this one, as it belongs into the file.
+    /// Returns a line of the new text with the indentation that it needs in the file.
     pub(super) fn apply(&self, line: &[u8]) -> Vec<u8> {
         let text = lines::trim_start(line);
         if text.is_empty() {
@@ -100,7 +101,7 @@ impl<'a> Shift<'a> {
     }
 }
 
-/// One step, if so many spaces in the one are so many tabs in the other.
+/// Returns one step, if a number of spaces in the one is a number of tabs in the other.
 fn unit<'a>((text, file): Pair<'a>) -> Pair<'a> {
     let all = |bytes: &[u8], byte| bytes.iter().all(|other| *other == byte);
     let (most, least) = (text.len().max(file.len()), text.len().min(file.len()));

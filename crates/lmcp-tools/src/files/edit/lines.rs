@@ -1,10 +1,10 @@
 //! A file as lines, without copying it.
 
-/// Where the lines of a file begin. A byte order mark is no part of the first.
+/// The positions at which the lines of a file begin. A byte order mark is no part of the first line.
 #[derive(Debug)]
 pub(super) struct Lines<'a> {
     bytes: &'a [u8],
-    /// Files here are smaller than 4 GiB.
+    /// 32 bits are enough: files here are smaller than 4 GiB.
     starts: Vec<u32>,
 }
 
@@ -24,35 +24,35 @@ impl<'a> Lines<'a> {
         self.starts.len()
     }
 
-    /// Where a line begins, counted from 0; past the last one, where the file ends.
+    /// Returns where a line begins, counted from 0; after the last line, where the file ends.
     pub(super) fn start(&self, line: usize) -> usize {
         self.starts
             .get(line)
             .map_or(self.bytes.len(), |start| *start as usize)
     }
 
-    /// A line without its break.
+    /// Returns a line without its break.
     pub(super) fn text(&self, line: usize) -> &'a [u8] {
         without_break(&self.bytes[self.start(line)..self.start(line + 1)])
     }
 
-    /// Does a line end in a break? Only the last one may not.
+    /// Returns whether a line ends in a break. Only the last line may have none.
     pub(super) fn has_break(&self, line: usize) -> bool {
         line < self.len() && self.bytes[..self.start(line + 1)].ends_with(b"\n")
     }
 }
 
-/// How many lines a text has. One that ends in a break has an empty one behind it.
+/// Returns how many lines a text has. After a break at the end, one empty line is counted.
 pub(super) fn count(text: &[u8]) -> usize {
     memchr::memchr_iter(b'\n', text).count() + 1
 }
 
-/// The number of the line that a position is in, counted from 1.
+/// Returns the number of the line that contains a position, counted from 1.
 pub(super) fn number(bytes: &[u8], at: usize) -> usize {
     memchr::memchr_iter(b'\n', &bytes[..at]).count() + 1
 }
 
-/// A line without `\n` or `\r\n` at its end.
+/// Returns a line without `\n` or `\r\n` at its end.
 pub(super) fn without_break(line: &[u8]) -> &[u8] {
     let Some(line) = line.strip_suffix(b"\n") else {
         return line;
@@ -60,7 +60,8 @@ pub(super) fn without_break(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-/// What a text is made of: the pieces between its line breaks, and the breaks. One piece more than breaks.
+/// Splits a text into the pieces between its line breaks, and the breaks. There is one piece more than
+/// breaks.
 pub(super) fn pieces(text: &[u8]) -> (Vec<&[u8]>, Vec<&[u8]>) {
     let (mut texts, mut breaks) = (Vec::new(), Vec::new());
     for line in text.split_inclusive(|byte| *byte == b'\n') {
@@ -76,18 +77,18 @@ pub(super) fn pieces(text: &[u8]) -> (Vec<&[u8]>, Vec<&[u8]>) {
     (texts, breaks)
 }
 
-/// A line without blanks at its beginning.
+/// Returns a line without blanks at its beginning.
 pub(super) fn trim_start(line: &[u8]) -> &[u8] {
     &line[indent(line).len()..]
 }
 
-/// A line without blanks at its end.
+/// Returns a line without blanks at its end.
 pub(super) fn trim_end(line: &[u8]) -> &[u8] {
     let end = line.iter().rposition(|byte| !is_blank(*byte));
     &line[..end.map_or(0, |last| last + 1)]
 }
 
-/// The blanks at the beginning of a line.
+/// Returns the blanks at the beginning of a line.
 pub(super) fn indent(line: &[u8]) -> &[u8] {
     let end = line.iter().position(|byte| !is_blank(*byte));
     &line[..end.unwrap_or(line.len())]

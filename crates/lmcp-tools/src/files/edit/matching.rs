@@ -1,7 +1,8 @@
-//! Where a text occurs in a file.
+//! Finds the places where a text occurs in a file.
 //!
-//! First as it is written, line endings aside: models do not see them. Only on request also with other blanks at the
-//! ends of lines, and then with other indentation; there whole lines are compared. Matches never overlap.
+//! The text is first searched as it is written, apart from line endings, which models do not see. Only on request,
+//! whole lines are compared without the blanks at their ends, and then without their indentation. Matches never
+//! overlap.
 
 use std::{
     borrow::Cow,
@@ -35,12 +36,12 @@ pub(super) enum Kind {
     Indentation,
 }
 
-/// Every place where the text stands as written, or with other line endings. At most `limit`.
+/// Returns the places where the text occurs as written, or with other line endings. At most `limit`.
 pub(super) fn find(file: &[u8], old: &[u8], limit: usize) -> Vec<Match> {
     if lines::count(old) > lines::count(file) {
         return Vec::new();
     }
-    // Who writes line endings out means them; only if that is found nowhere were they a habit.
+    // A caller that writes `\r` means it. Only if that text is not found, the `\r` was a habit.
     if old.contains(&b'\r') {
         let found = find_exactly(file, old, limit);
         if !found.is_empty() {
@@ -53,7 +54,7 @@ pub(super) fn find(file: &[u8], old: &[u8], limit: usize) -> Vec<Match> {
         .take(limit)
         .map(|start| {
             let range = plain.original(start)..plain.original(start + old.text.len());
-            // Same length: no `\r` was left out on either side, so not one byte differs.
+            // Equal lengths mean that no `\r` was left out on either side, so not one byte differs.
             let exact = range.len() == old.text.len() && old.removed.is_empty();
             let kind = if exact {
                 Kind::Exact
@@ -72,7 +73,7 @@ fn find_exactly(file: &[u8], old: &[u8], limit: usize) -> Vec<Match> {
         && let Some(at) = finder.find(&file[from..])
     {
         let range = from + at..from + at + old.len();
-        // A `\n` that is half of a line ending is none of its own.
+        // A `\n` that is half of a line ending is not a line ending of its own.
         if old.starts_with(b"\n") && file[..range.start].ends_with(b"\r") {
             from = range.start + 1;
             continue;
@@ -86,14 +87,14 @@ fn find_exactly(file: &[u8], old: &[u8], limit: usize) -> Vec<Match> {
     found
 }
 
-/// The first tolerance under which whole lines match, and all its matches. At most `limit`.
+/// Returns all matches of whole lines with the least tolerance that has any. At most `limit`.
 pub(super) fn find_tolerantly(file: &[u8], old: &[u8], limit: usize) -> Vec<Match> {
     if lines::count(old) > lines::count(file) {
         return Vec::new();
     }
     let lines = Lines::of(file);
     let wanted = Wanted::of(old);
-    // Blank lines alone would match blank lines anywhere.
+    // A text of blank lines alone would match blank lines anywhere.
     let says_something = wanted
         .lines
         .iter()
@@ -108,10 +109,10 @@ pub(super) fn find_tolerantly(file: &[u8], old: &[u8], limit: usize) -> Vec<Matc
     found
 }
 
-/// A text that is looked for line by line.
+/// A text that is searched for line by line.
 struct Wanted<'a> {
     lines: Vec<&'a [u8]>,
-    /// Does the break behind the last line belong to it?
+    /// Whether the break after the last line belongs to the text.
     ends_in_break: bool,
 }
 
@@ -129,7 +130,8 @@ impl<'a> Wanted<'a> {
     }
 
     fn find(&self, lines: &Lines<'_>, kind: Kind, limit: usize) -> Vec<Match> {
-        // A line becomes a number, and the search one for a sequence of numbers: never slower than the file is long.
+        // Each line becomes a number, and a sequence of numbers is searched: the time grows only with the length of
+        // the file.
         let file = numbers((0..lines.len()).map(|line| lines.text(line)), kind);
         let wanted = numbers(self.lines.iter().copied(), kind);
         let finder = memmem::Finder::new(&wanted);
@@ -147,7 +149,7 @@ impl<'a> Wanted<'a> {
                     from += at + 1;
                     work += self.lines.len();
                     if work > MOST_WORK {
-                        // Some matches are as bad as none: which one is the only one cannot be told.
+                        // An incomplete list of matches is useless: it cannot tell whether a match is the only one.
                         return Vec::new();
                     }
                 }
@@ -156,7 +158,7 @@ impl<'a> Wanted<'a> {
         found
     }
 
-    /// Equal numbers are likely equal lines; here it is made sure.
+    /// Makes sure that the lines are equal: equal numbers only make that likely.
     fn check(&self, lines: &Lines<'_>, line: usize, kind: Kind) -> Option<Range<usize>> {
         let last = line + self.lines.len() - 1;
         let texts = || (line..=last).map(|line| lines.text(line));
@@ -181,7 +183,7 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// What counts of a line.
+/// Returns the part of a line that is compared.
 fn reduce(line: &[u8], kind: Kind) -> &[u8] {
     match kind {
         Kind::Exact | Kind::LineEndings => line,
@@ -197,10 +199,10 @@ fn numbers<'a>(lines: impl Iterator<Item = &'a [u8]>, kind: Kind) -> Vec<u8> {
         .collect()
 }
 
-/// A text with `\n` alone at the ends of its lines, and the way back.
+/// A text with `\n` alone at the ends of its lines, and the way back to the original.
 struct Plain<'a> {
     text: Cow<'a, [u8]>,
-    /// Where, in the plain text, a `\r` was left out in front of a `\n`. In order.
+    /// The positions in the plain text at which a `\r` was left out before a `\n`, in order.
     removed: Vec<u32>,
 }
 
@@ -225,7 +227,7 @@ impl<'a> Plain<'a> {
         }
     }
 
-    /// Where a position of the plain text is in the original. That of a `\n` is its `\r`.
+    /// Returns the position in the original of a position in the plain text. For a `\n`, it is that of its `\r`.
     fn original(&self, at: usize) -> usize {
         at + self
             .removed
@@ -233,13 +235,13 @@ impl<'a> Plain<'a> {
     }
 }
 
-/// Bytes of a line's number.
+/// The bytes of a line's number.
 const WIDTH: usize = 8;
 
 /// Files with more lines are not compared line by line.
 const MOST_LINES: usize = 500_000;
 
-/// Lines compared in vain.
+/// The most lines that are compared without a match.
 const MOST_WORK: usize = 10_000_000;
 
 #[cfg(test)]

@@ -1,17 +1,17 @@
-//! `edit_file`: texts in files are replaced by others, all of them or none.
+//! `edit_file`: replaces texts in files by others, all of them or none.
 //!
-//! Several files change right after each other. A crash of the machine between two of them is the one thing that can
-//! leave some old and some new; each is still whole.
+//! Several files change right after each other. Only a crash of the machine between two of them can leave some old and
+//! some new; each is still whole.
 //!
-//! | file | what it does |
+//! | file | purpose |
 //! |---|---|
-//! | `plan` | what the arguments ask for, file by file |
-//! | `apply` | one edit on the bytes of one file, or the reason why not |
-//! | `matching`, `lines` | where a text occurs |
-//! | `replacement`, `indent` | what stands there afterwards |
-//! | `near` | what is most like a text that does not occur |
-//! | `diff` | what has changed |
-//! | `shown` | files that are edited as another text than they are: notebooks, other encodings |
+//! | `plan` | the edits that the arguments ask for, file by file |
+//! | `apply` | applies one edit to the bytes of one file, or says why not |
+//! | `matching`, `lines` | find the places where a text occurs |
+//! | `replacement`, `indent` | make the bytes that replace a match |
+//! | `near` | finds the places that are most like a text that does not occur |
+//! | `diff` | shows the changes |
+//! | `shown` | files that are edited as another text: notebooks, other encodings |
 
 mod apply;
 pub(super) mod diff;
@@ -53,7 +53,7 @@ pub(crate) fn tool() -> Tool<Host> {
     define(edit)
 }
 
-/// The tool as models know it, whatever does the work.
+/// Defines the tool as models know it, with the handler that does the work.
 pub fn define<S: Send + Sync + 'static>(
     handler: impl Handler<S, Args, ToolResult<Answer<Edits>>, WithState>,
 ) -> Tool<S> {
@@ -128,15 +128,16 @@ pub(crate) async fn edit(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answ
     Ok(answer)
 }
 
-/// A file before and after.
+/// A file before and after an edit.
 struct Edit<'a> {
     plan: &'a FilePlan<'a>,
     found: Snapshot,
-    /// If the file is edited as another text than it is: that before, and the file after.
+    /// If the file is edited as another text (a notebook, another encoding): that text before the edit, and the file
+    /// after it.
     shown: Option<(Shown, String, Vec<u8>)>,
-    /// Of the text that is edited.
+    /// The result for the text that is edited.
     edited: Edited,
-    /// Of the file after it.
+    /// The hash of the file after the edit.
     hash: String,
     note: Note,
 }
@@ -161,14 +162,14 @@ impl<'a> Edit<'a> {
                 .map(|edited| (edited, None)),
             Some(Ok((edited, after))) => Ok((edited, Some(after))),
             Some(Err(err)) if memory.is_refused() => Err(err),
-            // Whoever read the JSON of a notebook means that.
+            // A caller that read the JSON of a notebook may mean the JSON.
             Some(Err(err)) => match plan.apply(&found.bytes, fuzzy, memory) {
                 Ok(edited) if matches!(shown, Some((Shown::Notebook(_), _))) => Ok((edited, None)),
                 _ => Err(err),
             },
         };
         let (edited, after) = match applied {
-            // Half of what somebody is writing there just now, perhaps.
+            // Another program may be writing the file just now, so that the edit saw only half of it.
             Err(_) if !plan.target.is_same(&found.stat) => return Err(Failed::Changed),
             done => done?,
         };
@@ -185,7 +186,7 @@ impl<'a> Edit<'a> {
         })
     }
 
-    /// The file after it.
+    /// Returns the file after the edit.
     fn content(&self) -> &[u8] {
         match &self.shown {
             Some((_, _, after)) => after,
@@ -193,7 +194,7 @@ impl<'a> Edit<'a> {
         }
     }
 
-    /// The text before it.
+    /// Returns the text before the edit.
     fn before(&self) -> &[u8] {
         match &self.shown {
             Some((_, before, _)) => before.as_bytes(),
@@ -201,7 +202,8 @@ impl<'a> Edit<'a> {
         }
     }
 
-    /// What somebody else appended meanwhile is not of this edit, so it stands before and after.
+    /// Adds bytes that another program appended meanwhile. They are no part of this edit, so they stand before and after
+    /// it.
     fn extend(&mut self, tail: &[u8]) {
         self.found.bytes.extend_from_slice(tail);
         match &mut self.shown {
@@ -250,7 +252,8 @@ fn run(
     Ok((answer, Displaced::of(held)))
 }
 
-/// Holds all the files, in an order that is the same for everybody: two that hold one each would wait for each other.
+/// Holds all the files, in an order that is the same for every call: else two calls that hold one file each would wait
+/// for each other.
 fn hold(plans: &[FilePlan<'_>], host: &Host) -> Vec<Held> {
     let mut order: Vec<usize> = (0..plans.len()).collect();
     order.sort_by_key(|at| plans[*at].target.key());
@@ -309,8 +312,8 @@ fn answer(edits: &[Edit<'_>], dry_run: bool, room: &Room) -> Answer<Edits> {
 }
 
 impl Edit<'_> {
-    /// What happened, for people and models. Whoever made the edit knows its texts, so a diff is told only where it shows
-    /// something else: lines that were not as expected, or many places.
+    /// Returns the words about the edit, for people and models. The caller knows the texts of its edit, so a diff is
+    /// shown only where it tells more: lines that were not as expected, or many places.
     fn tell(&self, file: &EditedFile, dry_run: bool, diff: &Diff) -> String {
         let shown = self.shown.as_ref().map(|(shown, ..)| shown);
         let mut text = self.plan.name.to_owned();
@@ -350,7 +353,7 @@ impl Edit<'_> {
     }
 }
 
-/// How much of a diff is told where one text was replaced in many places.
+/// How much of a diff is shown where one text was replaced in many places.
 const SPREAD: Room = Room {
     bytes: 2048,
     lines: 60,

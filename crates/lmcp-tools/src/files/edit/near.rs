@@ -1,8 +1,8 @@
-//! The places that are most like a text which was not found.
+//! Finds the places that are most like a text which was not found.
 //!
-//! In two steps, so that a large file costs little more than reading it: first every stretch of lines is rated by the
-//! three-byte sequences it shares with the text and by the lines that are the same at the same place in it, then the
-//! best ones are compared character by character.
+//! This takes two steps, so that a large file costs little more than reading it. First every stretch of lines is rated
+//! by the three-byte sequences that it shares with the text, and by the lines that are the same at the same place in it.
+//! Then the best stretches are compared character by character.
 
 use std::{
     cmp::Reverse,
@@ -15,7 +15,7 @@ use similar::{Algorithm, DiffOp};
 
 use super::lines;
 
-/// A few lines about the most similar places, or nothing if none is similar.
+/// Returns a few lines about the most similar places, or an empty text if none is similar.
 pub(super) fn describe(file: &[u8], old: &[u8]) -> String {
     let text = clip(lines::without_break(old));
     let mut places: Vec<Near> = candidates(file, old)
@@ -35,7 +35,7 @@ pub(super) fn describe(file: &[u8], old: &[u8]) -> String {
     }
     let mut told = String::new();
     for near in shown {
-        // Writing to a string cannot fail. 100 is for what is the same.
+        // Writing to a string cannot fail. 100 % is only for equal texts.
         let _ = write!(
             told,
             "\nline {}, {} % similar:\n{}",
@@ -50,15 +50,15 @@ pub(super) fn describe(file: &[u8], old: &[u8]) -> String {
     told
 }
 
-/// A stretch of the file, at most a line; or several of them.
+/// A line of the file, or a part of a long one; or a stretch of several.
 #[derive(Clone, Copy)]
 struct Unit {
     start: usize,
     end: usize,
-    /// Sequences in it, and how many of them the text has too.
+    /// The number of sequences in it, and how many of them the text has too.
     sequences: usize,
     shared: usize,
-    /// Bytes of the lines that stand at the same place in the text.
+    /// The bytes of the lines that are at the same place in the text.
     same: u32,
 }
 
@@ -68,8 +68,8 @@ impl Unit {
     }
 }
 
-/// The best stretches of as many lines as the text has, each with a few rivals that overlap it and are rated lower; and
-/// each as it is with lines that are missing or too many.
+/// Returns the best stretches of as many lines as the text has, each with a few rivals that overlap it and are rated
+/// lower. For each of them, also returns the stretch that allows for missing or additional lines.
 ///
 /// Rivals are kept because the rating is rough: where a line is repeated, a stretch that begins one line too late may be
 /// rated higher than the right one. The comparison of characters decides between them.
@@ -98,8 +98,8 @@ fn candidates(file: &[u8], old: &[u8]) -> Vec<Unit> {
         };
         sequences -= units[first].sequences;
         shared -= units[first].shared;
-        // Twice what is shared, by what there is in both: 1000 if they are the same. A stretch that begins a few lines
-        // off shares almost as much, so lines at their place count as much again.
+        // The first part is twice the shared sequences divided by all sequences of both: 1000 for equal texts. A stretch
+        // that begins a few lines off shares almost as much, so lines at their place count as much again.
         let score = 2000 * unit.shared as u64 / (unit.sequences + wanted.count).max(1) as u64
             + 1000 * u64::from(unit.same) / most_same.max(1) as u64;
         if score >= 100 {
@@ -133,14 +133,14 @@ fn candidates(file: &[u8], old: &[u8]) -> Vec<Unit> {
         .collect()
 }
 
-/// Puts the best first, and drops what is not among the best.
+/// Sorts the best first, and drops those that are not among the best.
 fn keep_best(rated: &mut Vec<(u64, usize, Unit)>) {
     rated.sort_by_key(|(score, first, _)| (Reverse(*score), *first));
     rated.truncate(MOST_RATED);
 }
 
-/// The stretch that really stands for the text, if lines are missing or too many in one of them: from where its first
-/// known line says that it begins to where its last one says that it ends.
+/// Returns the stretch that really corresponds to the text, if lines are missing or added in one of them. The first and
+/// the last line that both have tell where the stretch begins and ends.
 fn aligned(file: &[u8], units: &[Unit], old: &[&[u8]], first: usize, unit: Unit) -> Option<Unit> {
     let margin = MARGIN.min(old.len());
     let from = first.saturating_sub(margin);
@@ -171,8 +171,8 @@ fn aligned(file: &[u8], units: &[Unit], old: &[&[u8]], first: usize, unit: Unit)
     ((start, end) != (unit.start, unit.end)).then_some(Unit { start, end, ..unit })
 }
 
-/// For each stretch as the first of a place: bytes of the lines that the text has at the same distance from its own
-/// first line. Blanks around lines do not count.
+/// Returns for each line of the file, taken as the first of a stretch, how many bytes are in lines that the text has at
+/// the same distance from its own first line. Blanks around lines do not count.
 fn same_lines(file: &[u8], units: &[Unit], old: &[&[u8]]) -> Vec<u32> {
     let mut known: HashMap<&[u8], Vec<usize>> = HashMap::new();
     for (at, line) in old.iter().enumerate() {
@@ -195,7 +195,7 @@ fn same_lines(file: &[u8], units: &[Unit], old: &[&[u8]]) -> Vec<u32> {
     same
 }
 
-/// The file in stretches: its lines, and long ones in parts that overlap.
+/// Splits the file into units: its lines, and parts of long lines that overlap.
 fn units(file: &[u8], width: usize, wanted: &Sequences) -> Vec<Unit> {
     let part = (2 * width).clamp(256, MOST_BYTES);
     let mut units = Vec::new();
@@ -215,7 +215,7 @@ fn units(file: &[u8], width: usize, wanted: &Sequences) -> Vec<Unit> {
     units
 }
 
-/// The three-byte sequences of a text, as a set with a little noise. Blanks do not count.
+/// The three-byte sequences of a text, as a set that may hold a few others. Blanks do not count.
 struct Sequences {
     set: Vec<u64>,
     count: usize,
@@ -250,13 +250,13 @@ impl Sequences {
     }
 }
 
-/// Each sequence of a text as a number below [`SET_BITS`].
+/// Passes each sequence of a text to `take`, as a number below [`SET_BITS`].
 fn each(text: &[u8], mut take: impl FnMut(usize)) {
     let (mut last, mut seen) = (0_u32, 0);
     for byte in text.iter().filter(|byte| !byte.is_ascii_whitespace()) {
         last = last << 8 & 0x00ff_ffff | u32::from(*byte);
         seen += 1;
-        // Short texts have no three bytes; their single ones are better than nothing.
+        // A short text may have no three bytes. Its single bytes are better than nothing.
         if seen >= 3 || text.len() < 8 {
             take((last.wrapping_mul(0x9e37_79b1) >> 16) as usize % SET_BITS);
         }
@@ -267,11 +267,12 @@ fn each(text: &[u8], mut take: impl FnMut(usize)) {
 struct Near {
     unit: Unit,
     here: Vec<char>,
-    /// What makes one the other, without what the file has before and behind: the text may be a part of a line.
+    /// The steps from the text to the file, without those for the bytes that the file has before and after: the text may
+    /// be a part of a line.
     ops: Vec<DiffOp>,
-    /// Where in `here` they begin.
+    /// The position in `here` at which the steps begin.
     from: usize,
-    /// What is the same, of [`WHOLE`].
+    /// The part that is the same, of [`WHOLE`].
     likeness: usize,
 }
 
@@ -314,7 +315,7 @@ impl Near {
     }
 }
 
-/// `{-old-}{+file+}`, with what is the same shortened.
+/// Returns the difference as `{-old-}{+file+}`, with equal parts shortened.
 fn difference(old: &[char], here: &[char], ops: &[DiffOp]) -> String {
     let mut told = String::new();
     for op in ops {
@@ -341,7 +342,7 @@ fn difference(old: &[char], here: &[char], ops: &[DiffOp]) -> String {
     told
 }
 
-/// Only here are tabs and line breaks written out: they are often the difference.
+/// Marks a difference. Tabs and line breaks are written as escapes only here: they are often the difference.
 fn mark(told: &mut String, sign: char, text: &[char]) {
     told.extend(['{', sign]);
     for character in text.iter().take(MOST_TOLD / 4) {
@@ -364,23 +365,23 @@ fn clip(bytes: &[u8]) -> Vec<char> {
         .collect()
 }
 
-/// For comparing one place; what is like the text takes far less.
+/// The longest time for comparing one place. A place that is like the text takes far less.
 const TIME: Duration = Duration::from_millis(20);
 const SHOWN: usize = 3;
-/// Other places are shown if they are like the text up to this part less than the best.
+/// Another place is shown if it is less like the text than the best place by at most this part: a twentieth.
 const AS_NEAR: usize = 20;
-/// How many places are compared: more if the text is short, because a typo changes most of it.
+/// How many places are compared: more if the text is short, because a typo changes most of a short text.
 const COMPARED_BYTES: usize = 16 << 10;
 const LEAST_COMPARED: usize = 6;
 const MOST_COMPARED: usize = 500;
-/// How many stretches that overlap a better one are compared with it.
+/// How many stretches that overlap a better one are compared as well.
 const RIVALS: usize = 3;
 const MOST_REPEATED: usize = 16;
-/// Lines around a place that may belong to it.
+/// The lines around a place that may belong to it.
 const MARGIN: usize = 8;
-/// Bytes of lines that are hardly the same by chance.
+/// The least bytes of equal lines that are hardly equal by chance.
 const SAYS_SOMETHING: usize = 4;
-/// Of a file with more lines only the beginning is looked at.
+/// The most lines of a file that are rated. Of a longer file only the beginning is.
 const MOST_UNITS: usize = 200_000;
 const MOST_RATED: usize = 10_000;
 const MOST_BYTES: usize = 64 << 10;
@@ -388,9 +389,9 @@ const MOST_CHARS: usize = 16_000;
 const WHOLE: usize = 1_000_000;
 const LEAST_LIKENESS: usize = WHOLE * 40 / 100;
 const SET_BITS: usize = 1 << 16;
-/// How much of a place is told, in bytes.
+/// The most bytes of a place that are shown.
 const MOST_TOLD: usize = 1200;
-/// Characters shown around a difference.
+/// The characters shown around a difference.
 const CONTEXT: usize = 40;
 
 #[cfg(test)]
@@ -435,7 +436,7 @@ mod tests {
         assert_eq!(describe(b"", b"a"), "");
     }
 
-    /// The line of the first place that is told.
+    /// Returns the line of the first place that is named.
     fn first(told: &str) -> Option<usize> {
         let (_, rest) = told.split_once("\nline ")?;
         rest.split_once(',')?.0.parse().ok()
@@ -472,7 +473,7 @@ mod tests {
         }
     }
 
-    /// Lines as in source code: few words, many repetitions.
+    /// Returns lines as in source code: few words, many repetitions.
     fn source() -> impl Strategy<Value = Vec<String>> {
         let body = "(let (item|place) = (next|find)[1-9]\\(\\);|(one|two|three)\\(\\);|return (item|place)[1-9];|// [a-z]{3} [a-z]{4})";
         let body = prop::collection::vec(body, 1..9);
@@ -501,9 +502,9 @@ mod tests {
             let wrong = wrong.index(taken.len());
             let mut old = taken.clone();
             old.replace_range(wrong..=wrong, &character);
-            // It may begin with a blank line, or differ in a blank only.
+            // The text may begin with a blank line, or differ in a blank only.
             prop_assume!(!lines[at].is_empty() && !taken[wrong..].starts_with([' ', '\n']));
-            // Somewhere else it may be as near.
+            // Another place may be equally near.
             let wanted: Vec<&str> = old.lines().collect();
             let differing = |window: &[String]| window.iter().zip(&wanted).filter(|(a, b)| a != b).count();
             prop_assume!(lines.windows(height).filter(|window| differing(window) <= 1).count() == 1);

@@ -1,4 +1,4 @@
-//! What the arguments of `edit_file` ask for, file by file.
+//! The edits that the arguments of `edit_file` ask for, file by file.
 
 use std::num::NonZeroU32;
 
@@ -70,7 +70,7 @@ struct Edit {
     if_hash: Option<String>,
 }
 
-/// What models are told of an [`Edit`]: what they need of it.
+/// Returns the schema of an [`Edit`] that models are shown: only the parts that they need.
 pub(super) fn shown_edits() -> Value {
     let text = json!({ "type": "string" });
     json!({ "type": "array", "items": {
@@ -87,7 +87,7 @@ pub(super) fn shown_edits() -> Value {
 
 /// The edits of one file.
 pub(super) struct FilePlan<'a> {
-    /// As the caller calls it.
+    /// The file as the caller names it.
     pub(super) name: &'a str,
     pub(super) target: Target<'a>,
     wishes: Vec<Wish<'a>>,
@@ -95,19 +95,19 @@ pub(super) struct FilePlan<'a> {
 }
 
 impl Args {
-    /// The files that are named.
+    /// Returns the files that the caller names.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         let edits = self.edits.iter().flatten();
         let paths = edits.filter_map(|edit| edit.path.as_deref());
         paths.chain(self.path.as_deref())
     }
 
-    /// Is nothing to be written?
+    /// Returns whether nothing is written.
     pub fn is_dry_run(&self) -> bool {
         self.dry_run
     }
 
-    /// Finds the files, each once however it is called.
+    /// Finds the files, each once however it is named.
     pub(super) fn plan<'a>(&'a self, host: &'a Host, here: &Here) -> ToolResult<Vec<FilePlan<'a>>> {
         let mut plans: Vec<FilePlan<'a>> = Vec::new();
         for (path, wish, if_hash) in self.wishes()? {
@@ -137,8 +137,8 @@ impl Args {
         Ok(plans)
     }
 
-    /// What all edits together hold in memory, about: of each file its bytes before and after, those between two edits,
-    /// and what is known of each line. What is wrong with the arguments is told elsewhere.
+    /// Returns the memory that all edits together hold, roughly: the bytes of each file before and after, those between
+    /// two edits, and the facts about each line. Wrong arguments are reported elsewhere.
     pub(super) fn weight(&self, host: &Host, here: &Here) -> usize {
         let mut paths: Vec<&str> = match &self.edits {
             Some(edits) => edits
@@ -164,7 +164,7 @@ impl Args {
             .sum()
     }
 
-    /// Each edit with its file and the hash it wants.
+    /// Returns each edit with its file and the hash that the file must have.
     fn wishes(&self) -> ToolResult<Vec<(&str, Wish<'_>, Option<&str>)>> {
         let no_path = || ToolError::new("no `path` says which file to edit");
         let edits = self.edits.as_deref().unwrap_or_default();
@@ -203,7 +203,7 @@ impl Args {
         Ok(wishes)
     }
 
-    /// What an error says before it tells of one of several edits.
+    /// Returns the beginning of an error about one of several edits.
     fn which(&self, number: usize, all: usize) -> String {
         match self.edits {
             Some(_) => format!("edit {number} of {all}: "),
@@ -224,7 +224,7 @@ impl Args {
             edit.replace_all,
             edit.expected_count,
         );
-        // The hash at the top is that of the file at the top.
+        // The hash at the top belongs to the file at the top.
         let top = self
             .if_hash
             .as_deref()
@@ -234,7 +234,7 @@ impl Args {
 }
 
 impl FilePlan<'_> {
-    /// The file as it is, if it is the expected one and can be edited.
+    /// Reads the file, and checks that it has the expected hashes and can be edited.
     pub(super) fn read(&self, held: &Held) -> ToolResult<Snapshot> {
         let place = self.target.place();
         let missing = || place.failed("read", rustix::io::Errno::NOENT);
@@ -246,7 +246,7 @@ impl FilePlan<'_> {
         Ok(found)
     }
 
-    /// All edits of this file, one on the result of the other.
+    /// Applies all edits of this file, each to the result of the one before.
     pub(super) fn apply(
         &self,
         file: &[u8],

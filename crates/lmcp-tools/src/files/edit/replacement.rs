@@ -1,7 +1,7 @@
-//! What stands in a file after an edit, in place of a match.
+//! The bytes that replace a match in a file.
 //!
-//! Lines that the edit only quotes, at the beginning and end of both texts, keep the file's own bytes. The others take
-//! the line endings of the lines they replace, one by one, unless the new text writes `\r\n` out.
+//! Lines that the edit only quotes, at the beginning and end of both texts, keep the file's own bytes. The other lines
+//! take the line endings of the lines they replace, one by one, unless the new text has `\r\n` itself.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use super::{
     matching::{Kind, Match},
 };
 
-/// The bytes for one match of `old` in `file`.
+/// Returns the bytes that replace one match of `old` in `file`.
 pub(super) fn bytes(ends: &mut Ends<'_>, found: &Match, old: &[u8], new: &[u8]) -> Vec<u8> {
     let file = ends.file;
     let written_out = memmem::find(new, b"\r\n").is_some();
@@ -56,7 +56,7 @@ pub(super) fn bytes(ends: &mut Ends<'_>, found: &Match, old: &[u8], new: &[u8]) 
             (None, None) => bytes.extend_from_slice(piece),
         }
         if at + 1 < new.len() {
-            // A line more than there was ends like the last one that it replaces.
+            // An additional line ends like the last line that it replaces.
             let replaced = || at.min((old.len() - last).saturating_sub(1));
             let line_break = breaks.get(quoted.unwrap_or_else(replaced)).copied();
             bytes.extend_from_slice(line_break.unwrap_or_else(|| ends.at(found.range.end)));
@@ -65,10 +65,11 @@ pub(super) fn bytes(ends: &mut Ends<'_>, found: &Match, old: &[u8], new: &[u8]) 
     bytes
 }
 
-/// How the lines of a file end. Asked in order, it reads the file once, be it a single line.
+/// The line endings of a file. If the positions come in order, the file is read only once, even if it is a single
+/// line.
 pub(super) struct Ends<'a> {
     file: &'a [u8],
-    /// The positions that have this end.
+    /// The positions whose line has this ending.
     known: Range<usize>,
     end: &'static [u8],
 }
@@ -82,7 +83,8 @@ impl<'a> Ends<'a> {
         }
     }
 
-    /// How the line ends that a position is in; the last line of a file, which need not end, like the one before.
+    /// Returns the ending of the line that contains a position. The last line of a file, which may have none, counts
+    /// like the one before.
     fn at(&mut self, at: usize) -> &'static [u8] {
         if !self.known.contains(&at) {
             let next = memchr::memchr(b'\n', &self.file[at..]).map(|next| at + next);

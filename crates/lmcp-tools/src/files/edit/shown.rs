@@ -1,4 +1,4 @@
-//! Files that are edited as another text than they are: other encodings as UTF-8, notebooks as their cells.
+//! Files that are edited as another text: other encodings as UTF-8, notebooks as their cells.
 
 use lmcp_core::{ToolError, ToolResult};
 
@@ -19,7 +19,7 @@ pub(super) enum Shown {
 }
 
 impl Shown {
-    /// With the text. `None` if the file is that text itself.
+    /// Returns how the file is shown, with the text. `None` if the file itself is that text.
     pub(super) fn of(target: &Target<'_>, bytes: &[u8]) -> Option<(Self, String)> {
         if let Some(notebook) = Notebook::read(&target.name, bytes) {
             let text = notebook.text();
@@ -36,10 +36,10 @@ impl Shown {
         }
     }
 
-    /// The file with this text.
+    /// Returns the file with this text.
     ///
     /// # Errors
-    /// It cannot be written so; nothing was.
+    /// The text cannot be written in this form. Nothing was written.
     pub(super) fn write(
         &self,
         text: &[u8],
@@ -52,7 +52,7 @@ impl Shown {
         match self {
             Self::Notebook(notebook) => notebook.write(text, |bytes| memory.need(bytes)),
             Self::Foreign(foreign) => {
-                // UTF-16 is the longest.
+                // UTF-16 takes most bytes.
                 memory.need(2 * text.len())?;
                 foreign.write(text).map_err(|unknown| {
                     ToolError::new(format!(
@@ -66,8 +66,8 @@ impl Shown {
     }
 }
 
-/// What the edit of a file takes in memory that is not edited as it is: its text before and after, each longer than the
-/// file, and what else is known of a notebook. 0 for most files.
+/// Returns the memory for the edit of a file that is edited as another text: its text before and after, each longer
+/// than the file, and the other facts about a notebook. 0 for most files.
 pub(super) fn weight(target: &Target<'_>, bytes: &[u8]) -> usize {
     if is_called_so(&target.name) {
         return lmcp_core::weigh_json(bytes) + TIMES * bytes.len();
@@ -78,5 +78,5 @@ pub(super) fn weight(target: &Target<'_>, bytes: &[u8]) -> usize {
     }
 }
 
-/// A file before and after, and both texts, in the worst case.
+/// The file before and after, and both texts, in the worst case.
 const TIMES: usize = 6;

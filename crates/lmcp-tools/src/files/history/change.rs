@@ -1,5 +1,5 @@
-//! What a write did to a file, kept so that it can be taken back: the bytes between the first and the last that differ,
-//! and a little of what stands around them. A small edit of a large file is small.
+//! A change that a write made to a file, kept so that it can be undone: the bytes between the first and the last that
+//! differ, and a few bytes around them. A small edit of a large file is small.
 
 use std::ops::Range;
 
@@ -10,35 +10,35 @@ use crate::files::hash;
 /// A change of one file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Change {
-    /// Did the file exist before, and after?
+    /// Whether the file existed before, and after.
     pub(super) existed: [bool; 2],
     /// The hash of the whole file afterwards.
     hash: String,
-    /// Where the bytes begin that differ.
+    /// The position of the first byte that differs.
     at: usize,
-    /// The parts that follow each other in `bytes`: those before, those after, what stands in front of both, and behind.
+    /// The lengths of the parts in `bytes`: the old bytes, the new bytes, the bytes before them, and those after them.
     lengths: [usize; 4],
     #[serde(skip)]
     pub(super) bytes: Vec<u8>,
 }
 
-/// Why a change cannot be taken back.
+/// Why a change cannot be undone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stuck {
-    /// What it wrote is not there any more.
+    /// The new bytes are not there any more.
     Gone,
-    /// What it wrote is there several times by now.
+    /// The new bytes are there several times by now.
     Several,
 }
 
 impl Change {
-    /// From one content to another; `None` where there is no file.
+    /// Returns the change from one content to another; `None` where there is no file.
     pub(super) fn new(old: Option<&[u8]>, new: Option<&[u8]>) -> Self {
         let hash = hash::of(new.unwrap_or_default());
         Self::with_hash(old, new, hash)
     }
 
-    /// The same, where the hash of the new content is known.
+    /// Does the same where the hash of the new content is known.
     pub(super) fn with_hash(old: Option<&[u8]>, new: Option<&[u8]>, hash: String) -> Self {
         let existed = [old.is_some(), new.is_some()];
         let (old, new) = (old.unwrap_or_default(), new.unwrap_or_default());
@@ -58,7 +58,8 @@ impl Change {
         }
     }
 
-    /// What the change from one content to another takes in memory, twice: it is written with what is known of it.
+    /// Returns the memory that the change from one content to another takes, twice: the record that is written holds a
+    /// copy.
     pub(super) fn size(old: Option<&[u8]>, new: Option<&[u8]>) -> usize {
         let (old, new) = (old.unwrap_or_default(), new.unwrap_or_default());
         let at = same_at_the_beginning(old, new);
@@ -66,28 +67,28 @@ impl Change {
         2 * (old.len() + new.len() - 2 * (at + behind) + 2 * AROUND)
     }
 
-    /// The bytes that were there before.
+    /// Returns the old bytes.
     pub(super) fn old(&self) -> &[u8] {
         self.part(0)
     }
 
-    /// Those that stand in their place.
+    /// Returns the new bytes.
     pub(super) fn new_bytes(&self) -> &[u8] {
         self.part(1)
     }
 
-    /// The content before the change, of a file as it is now: what else was changed since stays.
+    /// Returns the present content without this change. Other changes since then stay.
     pub(super) fn take_back(&self, now: &[u8]) -> Result<Vec<u8>, Stuck> {
         let range = self.place(now)?;
         Ok([&now[..range.start], self.old(), &now[range.end..]].concat())
     }
 
-    /// Is the file as it was left?
+    /// Returns whether the file is as this change left it.
     pub(super) fn is_last(&self, now: &[u8]) -> bool {
         hash::of(now) == self.hash
     }
 
-    /// Where the bytes are now that were written.
+    /// Returns where the new bytes are now.
     fn place(&self, now: &[u8]) -> Result<Range<usize>, Stuck> {
         let length = self.lengths[1];
         if self.is_last(now) {
@@ -100,7 +101,7 @@ impl Change {
         }
         let mut found = memchr::memmem::find_iter(now, &known);
         let start = found.next().ok_or(Stuck::Gone)? + front.len();
-        // What stood at the beginning or the end of the file still must.
+        // Bytes at the beginning or the end of the file must still be there.
         let at_edge = (self.at > 0 || start == front.len())
             && (back.len() == AROUND || start + length + back.len() == now.len());
         match (found.next(), at_edge) {
@@ -117,7 +118,7 @@ impl Change {
     }
 }
 
-/// How many of the first bytes are equal. Blocks are compared at once, which is many times as fast.
+/// Returns how many of the first bytes are equal. Comparing whole blocks is many times as fast.
 fn same_at_the_beginning(one: &[u8], other: &[u8]) -> usize {
     let blocks = one.chunks_exact(BLOCK).zip(other.chunks_exact(BLOCK));
     let start = blocks.take_while(|(one, other)| one == other).count() * BLOCK;
@@ -125,7 +126,7 @@ fn same_at_the_beginning(one: &[u8], other: &[u8]) -> usize {
     start + rest.take_while(|(one, other)| one == other).count()
 }
 
-/// The same from the end.
+/// Returns how many of the last bytes are equal.
 fn same_at_the_end(one: &[u8], other: &[u8]) -> usize {
     let blocks = one.rchunks_exact(BLOCK).zip(other.rchunks_exact(BLOCK));
     let start = blocks.take_while(|(one, other)| one == other).count() * BLOCK;
@@ -134,10 +135,10 @@ fn same_at_the_end(one: &[u8], other: &[u8]) -> usize {
     start + rest.take_while(|(one, other)| one == other).count()
 }
 
-/// Bytes compared at once.
+/// The bytes that are compared at once.
 const BLOCK: usize = 256;
 
-/// Bytes kept of what stands around a change.
+/// The bytes that are kept on each side of a change.
 const AROUND: usize = 64;
 
 #[cfg(test)]
@@ -163,7 +164,7 @@ mod tests {
         let other = new.replace("edited", "changed");
         assert_eq!(taken_back(&old, &new, &other), Err(Stuck::Gone));
         assert_eq!(taken_back(&old, &new, &new.repeat(2)), Err(Stuck::Several));
-        // Nothing stands behind it, so nothing may have come there.
+        // The change was at the end of the file, so nothing may have been added there.
         assert_eq!(taken_back("a\n", "a\nb\n", "a\nb\nc\n"), Err(Stuck::Gone));
     }
 
@@ -179,7 +180,7 @@ mod tests {
         fn whatever_was_written_is_taken_back(
             old in "[ab\n]{0,200}", new in "[ab\n]{0,200}", front in 0..600_usize, back in 0..600_usize,
         ) {
-            // Short, and with much that is the same around it.
+            // The text is short, and much around it is the same.
             let [old, new] = [old, new].map(|text| format!("{}{text}{}", "a".repeat(front), "b".repeat(back)));
             let back = taken_back(&old, &new, &new);
             prop_assert_eq!(back, Ok(old));

@@ -1,9 +1,9 @@
-//! A file with changes, each behind the other, that one server adds to: a record is a line of JSON, which says how many bytes
-//! follow it, and those bytes.
+//! A log of changes, to which one server appends. A record is a line of JSON, which says how many bytes follow it, and those
+//! bytes.
 //!
-//! To make a file costs as much as ten writes to one, so a change has none of its own. Any server may remove a log
-//! that is no longer needed, so a server that adds to its own looks whether that still has a name, under a lock that the
-//! remover takes too. Nobody waits for the lock: whoever cannot have it leaves the log as it is.
+//! Making a file costs as much as ten writes to one, so a change has no file of its own. Any server may remove a log that is
+//! no longer needed. So a server that appends to its own log checks that the log still has a name, under a lock that the
+//! remover takes too. No server waits for the lock: one that cannot get it leaves the log as it is.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -21,7 +21,7 @@ use serde::Deserialize;
 use super::store::Entry;
 use crate::process::dir;
 
-/// One that is added to.
+/// A log that a server appends to.
 #[derive(Debug)]
 pub(super) struct Log {
     file: File,
@@ -29,18 +29,18 @@ pub(super) struct Log {
     pub(super) bytes: u64,
 }
 
-/// A record as it was found: what is needed to count it, and the rest unread.
+/// A record as it was found: the parts that are needed to count it, and the rest unread.
 #[derive(Debug)]
 pub(super) struct Record {
     pub(super) id: String,
     /// The line of JSON.
     head: Vec<u8>,
-    /// Where its bytes begin, and how many there are.
+    /// The position of its bytes, and how many there are.
     at: u64,
     pub(super) length: usize,
 }
 
-/// What is read of each record. The rest is skipped, which is many times as fast.
+/// The part that is read of each record. Skipping the rest is many times as fast.
 #[derive(Deserialize)]
 struct Brief {
     #[serde(default)]
@@ -53,15 +53,15 @@ struct Lengths {
     lengths: [usize; 4],
 }
 
-/// What came of adding a record.
+/// The result of adding a record.
 pub(super) enum Added {
     Done,
-    /// The log was removed, or is being removed, and the record is not in it.
+    /// The log was removed, or is being removed, and does not hold the record.
     Gone,
 }
 
 impl Log {
-    /// A new one, in a folder of ours that is made if need be.
+    /// Creates a log, in a private folder that is made if it does not exist.
     pub(super) fn create(folder: &Path, name: &str) -> io::Result<Self> {
         let path = folder.join(name);
         let mut options = OpenOptions::new();
@@ -87,7 +87,7 @@ impl Log {
             return Ok(Added::Gone);
         }
         let added = self.add_locked(record);
-        // Where that fails the lock goes with the file.
+        // If this fails, the lock is released when the file is closed.
         let _ = flock(&self.file, FlockOperation::Unlock);
         added
     }
@@ -98,7 +98,7 @@ impl Log {
             return Ok(Added::Gone);
         }
         if let Err(err) = self.file.write_all(record) {
-            // A part of a record would hide all that come behind it; the caller begins another log anyway.
+            // A part of a record would hide all later ones. The caller begins another log anyway.
             let _ = self.file.set_len(before.size());
             return Err(err);
         }
@@ -108,7 +108,7 @@ impl Log {
     }
 }
 
-/// The records of a log, in their order. What somebody is adding just now, or could not finish, is not among them.
+/// Returns the records of a log, in order, without one that is incomplete or just being added.
 pub(super) fn records(path: &Path) -> io::Result<Vec<Record>> {
     let mut reader = BufReader::new(open(path)?);
     let (mut records, mut at) = (Vec::new(), 0);
@@ -133,7 +133,7 @@ pub(super) fn records(path: &Path) -> io::Result<Vec<Record>> {
             break;
         }
         let id = match brief.id {
-            // A log of one, as changes were kept before: its name is the id.
+            // In older logs, which hold one change each, the name of the log is the id.
             id if id.is_empty() => path.file_name().unwrap_or_default().display().to_string(),
             id => id,
         };
@@ -150,14 +150,14 @@ pub(super) fn records(path: &Path) -> io::Result<Vec<Record>> {
 }
 
 impl Record {
-    /// The change, without its bytes.
+    /// Returns the change, without its bytes.
     pub(super) fn entry(&self) -> io::Result<Entry> {
         let mut entry: Entry = serde_json::from_slice(&self.head)?;
         entry.id.clone_from(&self.id);
         Ok(entry)
     }
 
-    /// The bytes, out of the log that it is in.
+    /// Reads the bytes of the record from its log.
     pub(super) fn bytes(&self, path: &Path) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; self.length];
         open(path)?.read_exact_at(&mut bytes, self.at)?;
@@ -165,10 +165,10 @@ impl Record {
     }
 }
 
-/// Removes a log, if it has still this size. `false` if it stays.
+/// Removes a log, if it still has this size. Returns `false` if the log stays.
 pub(super) fn remove(path: &Path, size: u64) -> bool {
     let Ok(file) = open(path) else {
-        // Another server may have been quicker. What cannot be opened is none of ours.
+        // Another server may have been quicker. A file that cannot be opened is no log of this user.
         return fs::remove_file(path).is_ok();
     };
     let is_same = || file.metadata().is_ok_and(|found| found.size() == size);
@@ -183,11 +183,11 @@ fn open(path: &Path) -> io::Result<File> {
     dir::insist(path, || options.open(path))
 }
 
-/// Without waiting. A file system that knows no locks has one server, or loses an undo now and then.
+/// Locks a log without waiting. A file system without locks has one server, or loses an undo now and then.
 fn lock(file: &File) -> bool {
     let locked = flock(file, FlockOperation::NonBlockingLockExclusive);
     !matches!(locked, Err(Errno::WOULDBLOCK))
 }
 
-/// The longest line that says what a change is, rights included.
+/// The longest line of a record, rights included.
 const MOST_HEAD: u64 = 128 << 10;

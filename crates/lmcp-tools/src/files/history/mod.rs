@@ -1,13 +1,13 @@
-//! `file_history`: the last edits and writes of a caller, and how they are taken back.
+//! `file_history`: the last edits and writes of a caller, and how they are undone.
 //!
-//! Taking back is a change like any other, and is kept too, so it can be taken back itself.
+//! An undo is a change like any other, and is kept too, so it can be undone itself.
 //!
-//! | file | what it does |
+//! | file | purpose |
 //! |---|---|
-//! | `change` | what a write did to a file, as little as can be |
+//! | `change` | the change that a write made to a file, in few bytes |
 //! | `store` | where changes are kept, for whom, and how many |
-//! | `log` | a file with many of them |
-//! | `undo` | a change is taken back, around what was changed since |
+//! | `log` | a file with many changes |
+//! | `undo` | undoes a change, and keeps what was changed since |
 
 mod change;
 mod log;
@@ -131,7 +131,7 @@ fn list(
     Ok(Answer::new(value, text))
 }
 
-/// The caller's changes, those of one file if it is named.
+/// Returns the caller's changes, only those of one file if it is named.
 fn of_path(host: &Host, history: &History, path: Option<&str>, cx: &Cx) -> ToolResult<Vec<Entry>> {
     let mut entries = history.list(&cx.caller().owner());
     if let Some(path) = path {
@@ -165,7 +165,7 @@ impl Listed {
 }
 
 impl Host {
-    /// Is a change of this many bytes kept?
+    /// Returns whether a change of this many bytes is kept.
     pub(crate) fn remembers(&self, bytes: u64) -> bool {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         self.history
@@ -173,14 +173,14 @@ impl Host {
             .is_some_and(|history| history.takes(bytes))
     }
 
-    /// The note of a change that needs so many bytes, if changes are kept and this one is too large for that.
+    /// Returns a note if changes are kept, and one that needs so many bytes is too large for that.
     pub(crate) fn forgets(&self, bytes: u64) -> Note {
         let keeps = self.history.is_some();
         TOO_LARGE.filter(|_| keeps && !self.remembers(bytes))
     }
 
-    /// Keeps what was done to a file, from one content to another with this hash. It is done, whether that can be kept or not;
-    /// the note says if it cannot be undone.
+    /// Records a change of a file from one content to another with this hash. The change is made whether it can be recorded
+    /// or not; the note says if it cannot be undone.
     pub(crate) fn remember(
         &self,
         cx: &Cx,
@@ -191,7 +191,7 @@ impl Host {
     ) -> Note {
         let history = self.history.as_ref()?;
         let lengths = [old, new].map(|content| content.map_or(0, <[u8]>::len));
-        // Nearly all are small, and need no second look.
+        // Nearly all changes are small, and need no exact size.
         let size = match lengths.iter().sum() {
             ..=LARGE_BYTES => 0,
             _ => Change::size(old, new),
@@ -212,10 +212,10 @@ impl Host {
     }
 }
 
-/// Told of a change that is not kept.
+/// The note about a change that is not kept.
 const TOO_LARGE: Note = Some("the change is too large to be kept: file_history cannot undo it");
 
-/// What changed, in a line.
+/// Returns the change in one line.
 fn about(change: &Change) -> String {
     let (old, new) = (change.old(), change.new_bytes());
     match change.existed {
@@ -246,18 +246,18 @@ fn about(change: &Change) -> String {
     }
 }
 
-/// The file's path, free of links.
+/// Returns the file's path without links.
 fn real_path(target: &Target<'_>) -> Option<String> {
     let folder = format!("/proc/self/fd/{}", target.dir.as_raw_fd());
     let folder = std::fs::read_link(folder).ok()?;
     Some(folder.join(&target.name).to_str()?.to_owned())
 }
 
-/// Files from this size on, before and after, are looked at for what a change of them takes in memory.
+/// If the contents before and after have more bytes than this, the memory for the change is computed exactly.
 const LARGE_BYTES: usize = 256 * 1024;
 
 const MOST_LISTED: usize = 50;
 const SHOWN_CHARACTERS: usize = 40;
 
-/// What an entry takes besides its words, about.
+/// The bytes that an entry takes besides its words, roughly.
 const LISTED_BYTES: usize = 100;

@@ -1,7 +1,7 @@
-//! Where changes are kept: in logs, in a folder of the state folder, so that every server that uses it finds them.
+//! The store of changes: logs in a folder of the state folder, so that every server that uses the folder finds them.
 //!
-//! A change belongs to the caller that made it and to the rights of its server, as jobs do. It is written after the file,
-//! and nothing waits for the disk: a crash may cost a change its undo, never its content.
+//! A change belongs to the caller that made it and to the rights of its server, as jobs do. It is recorded after the file
+//! is written, and nothing waits for the disk: a crash may lose the undo of a change, never the content of the file.
 
 use std::{
     collections::BTreeMap,
@@ -27,26 +27,26 @@ use crate::{
 /// A change as it is kept.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Entry {
-    /// Names it; later ones sort behind earlier ones.
+    /// The name of the change. Later names sort after earlier ones.
     #[serde(default)]
     pub(super) id: String,
     owner: String,
     rights: Rights,
-    /// The file, free of links.
+    /// The path of the file, without links.
     pub(super) path: String,
     /// Seconds since 1970.
     pub(super) time: u64,
-    /// The tool that made it.
+    /// The tool that made the change.
     pub(super) tool: String,
-    /// The change that it takes back.
+    /// The change that this one undoes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) undoes: Option<String>,
-    /// What changed, in a line.
+    /// The change in one line.
     pub(super) about: String,
     pub(super) change: Change,
 }
 
-/// What is kept, and how much of it.
+/// The changes of this server's state folder, and how many of them are kept.
 #[derive(Debug)]
 pub(crate) struct History {
     dir: PathBuf,
@@ -54,16 +54,16 @@ pub(crate) struct History {
     most: usize,
     most_bytes: u64,
     most_age: Duration,
-    /// In the ids of all that this server keeps, so that no other has the same.
+    /// A part of the ids of all changes that this server keeps, so that no other server makes the same.
     random: String,
-    /// What this server adds to.
+    /// The log that this server appends to.
     own: Mutex<Own>,
 }
 
 #[derive(Debug, Default)]
 struct Own {
     log: Option<Log>,
-    /// When the last change was made, as its id says.
+    /// The time of the last change, as its id says.
     last: u128,
 }
 
@@ -71,13 +71,13 @@ struct Own {
 #[derive(Debug)]
 pub(super) struct Kept {
     record: Record,
-    /// The log that it is in.
+    /// The log that holds the change.
     path: PathBuf,
 }
 
 impl History {
-    /// A folder to keep changes in, if the settings name one; it is made with the first. Below a root tools would read what
-    /// belongs to others.
+    /// Opens the history if the settings name a state folder. Its own folder is made with the first change. A folder below
+    /// a root is refused: tools would read changes of other callers there.
     pub(crate) fn for_settings(
         settings: &Settings,
         roots: &[PathBuf],
@@ -100,15 +100,15 @@ impl History {
         })
     }
 
-    /// Is a change of this many bytes kept at all?
+    /// Returns whether a change of this many bytes is kept at all.
     pub(super) fn takes(&self, bytes: usize) -> bool {
         bytes as u64 <= self.most_bytes / 4
     }
 
-    /// Keeps a change. One that cannot be kept is made all the same.
+    /// Keeps a change. If that fails, the change of the file stays all the same.
     pub(super) fn add(&self, mut entry: Entry) -> io::Result<String> {
         let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
-        // Two in one moment sort as they were made.
+        // Two changes in one millisecond sort in the order in which they were made.
         own.last = millis().max(own.last + 1);
         entry.id = format!("{:0MILLIS_DIGITS$x}{}", own.last, self.random);
         let mut record = serde_json::to_vec(&entry)?;
@@ -121,10 +121,11 @@ impl History {
         {
             return Ok(entry.id);
         }
-        // Logs are removed whole. Few with many records are quickly counted; large ones would take too much along.
+        // Logs are removed whole. A few logs with many records are counted quickly; but removing a large log would forget
+        // too many changes.
         own.log = None;
         self.prune();
-        // Another server that looks for logs to remove may find the new one while it is empty.
+        // Another server that removes logs may find the new one while it is empty.
         for attempt in 0..3 {
             let mut log = Log::create(&self.dir, &format!("{}{attempt}", entry.id))?;
             if let Added::Done = log.add(&record)? {
@@ -135,7 +136,7 @@ impl History {
         Err(io::ErrorKind::NotFound.into())
     }
 
-    /// A new entry of this caller, without an id.
+    /// Returns a new entry of this caller, without an id.
     pub(super) fn entry(&self, owner: &str, path: String, tool: &str, change: Change) -> Entry {
         Entry {
             id: String::new(),
@@ -150,7 +151,7 @@ impl History {
         }
     }
 
-    /// The changes of this caller that have no more rights than this server, the newest first.
+    /// Returns the changes of this caller that have no more rights than this server, the newest first.
     pub(super) fn list(&self, owner: &str) -> Vec<Entry> {
         let kept = self.prune().into_iter();
         kept.filter_map(|kept| kept.record.entry().ok())
@@ -158,10 +159,11 @@ impl History {
             .collect()
     }
 
-    /// One of them.
+    /// Returns one of these changes.
     ///
     /// # Errors
-    /// There is none of that id, it is somebody else's, or its server might do more: the three sound the same.
+    /// No change has that id, the change is another caller's, or its server had more rights. The error is the same for all
+    /// three.
     pub(super) fn find(&self, id: &str, owner: &str) -> ToolResult<Kept> {
         let is_theirs = |kept: &Kept| {
             let entry = kept.record.entry();
@@ -178,8 +180,8 @@ impl History {
         entry.owner == owner && is_open()
     }
 
-    /// Removes the logs that are not needed, because there are enough changes without them, or all in them are too old. The
-    /// changes that are left, the newest first.
+    /// Removes the logs that are not needed, because there are enough changes without them, or all changes in them are too
+    /// old. Returns the remaining changes, the newest first.
     fn prune(&self) -> Vec<Kept> {
         let oldest = millis().saturating_sub(self.most_age.as_millis());
         let is_young = |record: &Record| made(&record.id).is_some_and(|made| made >= oldest);
@@ -194,7 +196,7 @@ impl History {
         while let Some(at) = self.too_many(&kept) {
             doomed.push(kept.swap_remove(at));
         }
-        // Some stay, because their server adds to them now.
+        // Some logs stay, because their server is appending to them now.
         kept.extend(
             doomed
                 .into_iter()
@@ -210,7 +212,7 @@ impl History {
             of_rights.entry(found.rights).or_default().extend(records);
         }
         let newest_first = |one: &Kept, other: &Kept| other.record.id.cmp(&one.record.id);
-        // Logs are removed whole, so there may be more.
+        // Logs are removed whole, so there may be more changes than the limit.
         for kept in of_rights.values_mut() {
             kept.sort_unstable_by(newest_first);
             kept.truncate(self.most);
@@ -220,7 +222,7 @@ impl History {
         kept
     }
 
-    /// The log to remove next, if they hold too much: the oldest of those servers whose rights have most.
+    /// Returns the log to remove next, if all logs hold too much: the oldest log of the rights that have most.
     fn too_many(&self, logs: &[LogFile]) -> Option<usize> {
         let records: usize = logs.iter().map(|found| found.records.len()).sum();
         let bytes: u64 = logs.iter().map(|found| found.size).sum();
@@ -241,10 +243,10 @@ impl History {
         (is_large || are_enough).then_some(oldest)
     }
 
-    /// The logs of servers that may do no more than this one.
+    /// Returns the logs of servers with no more rights than this one.
     fn logs(&self) -> Vec<LogFile> {
         let entries = dir::insist(&self.dir, || {
-            // A folder whose names can be read need not be one that can be entered.
+            // A folder whose names can be read may still forbid to open the files in it.
             fs::metadata(self.dir.join("."))?;
             fs::read_dir(&self.dir)
         });
@@ -255,7 +257,7 @@ impl History {
                 let records = log::records(&path).unwrap_or_default();
                 let first = records.first().and_then(|record| record.entry().ok());
                 let rights = first.map(|entry| entry.rights);
-                // One without a record is nobody's.
+                // A log without a record belongs to nobody.
                 let is_open = rights.as_ref().is_none_or(|it| self.rights.covers(it));
                 is_open.then(|| LogFile {
                     path,
@@ -269,15 +271,15 @@ impl History {
 }
 
 impl Kept {
-    /// How many bytes it has.
+    /// Returns how many bytes the change has.
     pub(super) fn size(&self) -> usize {
         self.record.length
     }
 
-    /// All of it.
+    /// Loads the whole change.
     ///
     /// # Errors
-    /// It was forgotten meanwhile.
+    /// The change was removed meanwhile.
     pub(super) fn load(self) -> ToolResult<Entry> {
         let gone = |_| unknown(&self.record.id);
         let mut entry = self.record.entry().map_err(gone)?;
@@ -291,12 +293,12 @@ struct LogFile {
     path: PathBuf,
     size: u64,
     records: Vec<Record>,
-    /// Those of the server that added to it.
+    /// The rights of the server that wrote the log.
     rights: String,
 }
 
 impl LogFile {
-    /// The id of the change that was added last.
+    /// Returns the id of the change that was added last.
     fn newest(&self) -> &str {
         let last = self.records.last();
         last.map_or("", |record| record.id.as_str())
@@ -308,16 +310,16 @@ fn unknown(id: &str) -> ToolError {
         .hint("file_history without `undo` lists those there are")
 }
 
-/// When a change was made.
+/// Returns the time of a change, by its id.
 fn made(id: &str) -> Option<u128> {
     u128::from_str_radix(id.get(..MILLIS_DIGITS)?, 16).ok()
 }
 
-/// Since 1970.
+/// Returns the milliseconds since 1970.
 fn millis() -> u128 {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     now.map_or(0, |time| time.as_millis())
 }
 
-/// Of the time at which a change was made, in its id.
+/// The number of digits of the time in the id of a change.
 const MILLIS_DIGITS: usize = 11;

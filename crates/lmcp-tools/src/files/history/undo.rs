@@ -1,4 +1,4 @@
-//! A change is taken back, around what was changed since.
+//! Undoes a change, and keeps what was changed since.
 
 use std::collections::HashSet;
 
@@ -25,7 +25,7 @@ use crate::{
     room::Room,
 };
 
-/// Takes back the change with this id, or the last one.
+/// Undoes the change with this id, or the last one.
 pub(super) fn undo(
     (host, history): (&Host, &History),
     id: &str,
@@ -38,7 +38,7 @@ pub(super) fn undo(
         id => id.to_owned(),
     };
     let kept = history.find(&id, &cx.caller().owner())?;
-    // As it is kept, as it is kept once more, and written.
+    // Memory for the change as it is kept, for the undo as it is kept, and for its record.
     memory.need(3 * kept.size())?;
     let entry = kept.load()?;
     let target = target(host, &entry.path, cx)?;
@@ -58,7 +58,7 @@ pub(super) fn undo(
     let mut made = history.entry(&owner, entry.path.clone(), "file_history", change);
     made.undoes = Some(entry.id.clone());
     made.about = about;
-    // It is done, whether that can be kept or not.
+    // The undo is done, whether it can be recorded or not.
     made.id = history.add(made.clone()).unwrap_or_default();
     let room = Room::of(cx);
     let [before, after] = [&before, &after].map(|bytes| bytes.as_deref().unwrap_or_default());
@@ -79,7 +79,8 @@ pub(super) fn undo(
     Ok(Answer::new(value, text))
 }
 
-/// The changes that were taken back, by an undo that was not taken back itself. The newest come first.
+/// Returns the changes that were undone by an undo that was not undone itself. The entries must have
+/// the newest first.
 pub(super) fn undone(entries: &[Entry]) -> HashSet<String> {
     let mut undone = HashSet::new();
     for entry in entries {
@@ -92,13 +93,13 @@ pub(super) fn undone(entries: &[Entry]) -> HashSet<String> {
     undone
 }
 
-/// The file of a change.
+/// Returns the file of a change.
 pub(super) fn target<'a>(host: &'a Host, path: &str, cx: &Cx) -> ToolResult<Target<'a>> {
     let place = host.roots.find(&Here::anywhere(cx), path)?;
     Target::find(&place, Parents::Expect, host.hard_links())
 }
 
-/// The newest change that is neither an undo nor undone.
+/// Returns the newest change that is neither an undo nor undone.
 fn last(host: &Host, history: &History, path: Option<&str>, cx: &Cx) -> ToolResult<String> {
     let entries = super::of_path(host, history, path, cx)?;
     let undone = undone(&entries);
@@ -109,7 +110,7 @@ fn last(host: &Host, history: &History, path: Option<&str>, cx: &Cx) -> ToolResu
     last.ok_or_else(|| ToolError::new("there is no change left to undo"))
 }
 
-/// A change that was taken back.
+/// An undo that was done.
 struct Taken {
     /// The file before and after; `None` where there was none.
     contents: [Option<Vec<u8>>; 2],
@@ -153,7 +154,8 @@ fn take_back(entry: &Entry, target: &Target<'_>, held: &Held) -> Result<Taken, F
     };
     let mut note = None;
     for replaced in atomic::replace_all(&[change])? {
-        // What somebody appended meanwhile stood behind the old content and stands behind the new one.
+        // Bytes that another program appended meanwhile stand after the old content and after the new
+        // one.
         found.bytes.extend_from_slice(&replaced.tail);
         content.extend_from_slice(&replaced.tail);
         note = replaced.note;
@@ -164,7 +166,7 @@ fn take_back(entry: &Entry, target: &Target<'_>, held: &Held) -> Result<Taken, F
     })
 }
 
-/// What was to be taken back, and is not there as it was left.
+/// Returns the error about a change whose bytes are not as it left them.
 fn refused(entry: &Entry, stuck: Stuck) -> ToolError {
     let why = match stuck {
         Stuck::Gone => "was changed since, at this very place",
@@ -187,5 +189,5 @@ fn refused(entry: &Entry, stuck: Stuck) -> ToolError {
     .hint("undo later changes first, or put it back with edit_file")
 }
 
-/// Bytes shown of what was to be taken back, and as many of what was to come.
+/// The most bytes that are shown of the new text, and of the old text.
 const MOST_TOLD: usize = 1000;

@@ -1,7 +1,7 @@
 //! One ignore file, by the rules of git.
 //!
-//! Rules stay the text that they are, and are compared with a path as git compares them, one after the other: so a file
-//! takes hardly more memory than it is long, whatever stands in it. Of a file that is too long the beginning counts.
+//! Rules stay text, and are compared with a path one after the other, as git does. So a file takes hardly more memory
+//! than it is long, whatever it holds. Of a file that is too long, only the beginning counts.
 
 use std::{
     fs::File,
@@ -11,50 +11,50 @@ use std::{
 use ignore::Match;
 use rustix::fs::FileType;
 
-/// What a file leaves out, and what it takes in again.
+/// The rules of a file: which paths it leaves out, and which it includes again.
 pub(super) struct IgnoreFile {
     text: Vec<u8>,
     rules: Vec<Rule>,
     is_cut: bool,
 }
 
-/// Where a rule stands in the text, without its signs.
+/// The position of a rule in the text, without its signs.
 #[derive(Clone, Copy)]
 struct Rule {
     start: u32,
     end: u32,
     shape: Shape,
-    /// It takes in what others leave out.
+    /// Whether the rule includes paths that others leave out.
     is_negated: bool,
-    /// It is for folders alone.
+    /// Whether the rule is for folders alone.
     of_folders: bool,
 }
 
-/// What is compared, and how.
+/// The part of a path that is compared, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
-    /// The name, which must be this.
+    /// The name must be this text.
     Name,
-    /// The end of the name, which must be this.
+    /// The name must end with this text.
     Ending,
-    /// The name, which must fit.
+    /// The name must match the pattern.
     Names,
-    /// The path, which must be this.
+    /// The path must be this text.
     Path,
-    /// The path, which must fit.
+    /// The path must match the pattern.
     Paths,
 }
 
-/// What one file takes at most, in memory. Real ones have a few hundred rules.
+/// The most memory that one file takes, in bytes. Real files have a few hundred rules.
 const FILE_BYTES: usize = 512 * 1024;
-/// What all files that count for one path take at most.
+/// The most memory of all files that count for one path.
 pub(super) const TOGETHER_BYTES: usize = 1024 * 1024;
-/// What a rule takes besides its text, rounded up: comparing takes time, too.
+/// The memory that a rule takes besides its text, rounded up, because comparing takes time, too.
 const RULE_BYTES: usize = 24;
 const MARK: &[u8] = b"\xef\xbb\xbf";
 
 impl IgnoreFile {
-    /// Reads an open file, if it is one, as far as it takes no more than so many bytes.
+    /// Reads an open regular file, as far as it takes no more than so many bytes.
     pub(super) fn read(file: &File, most: usize) -> Option<Self> {
         let stat = rustix::fs::fstat(file).ok()?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
@@ -94,18 +94,18 @@ impl IgnoreFile {
         file
     }
 
-    /// Were rules left out, because there are too many?
+    /// Returns whether rules were left out, because there are too many.
     pub(super) fn is_cut(&self) -> bool {
         self.is_cut
     }
 
-    /// The memory that it takes.
+    /// Returns the memory that the file takes.
     pub(super) fn weight(&self) -> usize {
         self.text.len() + self.rules.len() * RULE_BYTES
     }
 
-    /// What the rules say about a path below the file's folder: leave it out, take it in any case, or nothing. The last
-    /// rule that fits decides.
+    /// Returns the decision about a path below the file's folder: leave it out, include it in any case, or none. The last
+    /// rule that matches decides.
     pub(super) fn verdict(&self, path: &[u8], is_folder: bool) -> Match<()> {
         let name = memchr::memrchr(b'/', path).map_or(path, |slash| &path[slash + 1..]);
         let fitting = self.rules.iter().rev().find(|rule| {
@@ -128,7 +128,7 @@ impl IgnoreFile {
 }
 
 impl Rule {
-    /// A line that begins at `start` of the text. `None` if it says nothing.
+    /// Reads a line that begins at `start` of the text. `None` if the line has no rule.
     fn parse(line: &[u8], start: usize) -> Option<Self> {
         let mut rest = without_blanks(line);
         if rest.starts_with(b"#") {
@@ -166,13 +166,13 @@ impl Rule {
     }
 }
 
-/// The whole lines at the beginning of a file, and whether there are more.
+/// Returns the whole lines at the beginning of a file, and whether there are more.
 fn read_lines(file: &File, most: usize) -> io::Result<(Vec<u8>, bool)> {
     let mut text = Vec::new();
     file.take(most as u64 + 1).read_to_end(&mut text)?;
     let is_cut = text.len() > most;
     if is_cut {
-        // A part of a rule is another rule.
+        // A part of a rule would be another rule.
         let end = memchr::memrchr(b'\n', &text).unwrap_or(0);
         text.truncate(end);
     }
@@ -180,7 +180,7 @@ fn read_lines(file: &File, most: usize) -> io::Result<(Vec<u8>, bool)> {
     Ok((text, is_cut))
 }
 
-/// A line without the blanks at its end, unless a backslash keeps them.
+/// Returns a line without the blanks at its end, unless a backslash keeps them.
 fn without_blanks(line: &[u8]) -> &[u8] {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     let end = line.iter().rposition(|byte| *byte != b' ');
@@ -190,10 +190,12 @@ fn without_blanks(line: &[u8]) -> &[u8] {
     &line[..end + usize::from(is_kept)]
 }
 
-/// Does a path fit a pattern, name by name? `**` stands for any number of names, at the end for one at least.
+/// Returns whether a path matches a pattern, name by name. `**` stands for any number of names, at the end for at least
+/// one.
 fn path_fits(pattern: &[u8], path: &[u8]) -> bool {
     let (mut pattern, mut path) = (Some(pattern), Some(path));
-    // Behind the last `**`, and the path that it has not taken. It takes as little as it can: a later one takes the rest.
+    // The pattern after the last `**`, and the path that this `**` has not taken. It takes as little as it can: a later
+    // one takes the rest.
     let mut retry: Option<(Option<&[u8]>, &[u8])> = None;
     loop {
         match (pattern, path) {
@@ -227,7 +229,7 @@ fn path_fits(pattern: &[u8], path: &[u8]) -> bool {
     }
 }
 
-/// The first name of a path, and what is below it.
+/// Returns the first name of a path, and the path below it.
 fn cut(path: &[u8]) -> (&[u8], Option<&[u8]>) {
     match memchr::memchr(b'/', path) {
         Some(slash) => (&path[..slash], Some(&path[slash + 1..])),
@@ -235,9 +237,10 @@ fn cut(path: &[u8]) -> (&[u8], Option<&[u8]>) {
     }
 }
 
-/// Does a name fit a pattern of `*`, `?`, `[…]` and characters?
+/// Returns whether a name matches a pattern of `*`, `?`, `[…]` and characters.
 fn fits(mut pattern: &[u8], mut name: &[u8]) -> bool {
-    // Behind the last `*`, and the part of the name that it has not taken. As above, it takes as little as it can.
+    // The pattern after the last `*`, and the part of the name that this `*` has not taken. As above, it takes as little
+    // as it can.
     let mut retry: Option<(&[u8], &[u8])> = None;
     loop {
         if let [b'*', rest @ ..] = pattern {
@@ -266,7 +269,7 @@ fn fits(mut pattern: &[u8], mut name: &[u8]) -> bool {
     }
 }
 
-/// What follows the first element of a pattern, if this byte fits that.
+/// Returns the rest of a pattern after its first element, if this byte matches that element.
 fn behind_one(pattern: &[u8], byte: u8) -> Option<&[u8]> {
     match pattern {
         [] | [b'\\'] => None,
@@ -276,7 +279,7 @@ fn behind_one(pattern: &[u8], byte: u8) -> Option<&[u8]> {
     }
 }
 
-/// The same for a set of bytes, behind its `[`. One that does not end has none.
+/// Does the same for a set of bytes, after its `[`. A set without an end matches nothing.
 fn behind_set(mut set: &[u8], byte: u8) -> Option<&[u8]> {
     let is_negated = matches!(set, [b'!' | b'^', ..]);
     set = &set[usize::from(is_negated)..];
@@ -310,7 +313,7 @@ fn member(set: &[u8]) -> Option<(u8, &[u8])> {
     }
 }
 
-/// Is a byte of a class with a name? `None` if there is no such class.
+/// Returns whether a byte is in a named class. `None` if there is no such class.
 fn is_of(class: &[u8], byte: u8) -> Option<bool> {
     Some(match class {
         b"alnum" => byte.is_ascii_alphanumeric(),
@@ -442,7 +445,7 @@ mod tests {
         assert_eq!(says(&rules, &path), '.');
     }
 
-    /// What stands between two slashes.
+    /// A pattern for the text between two slashes.
     const SEGMENT: &str =
         "(\\*\\*|[ab?.]|\\*[ab?.]|[ab?.]\\*|\\*[ab]\\*|[ab]\\*\\*[ab]|\\[[!^]?[ab]\\]\\*)";
 

@@ -1,4 +1,4 @@
-//! The rules of ignore files, for every tool that walks through folders: what ripgrep leaves out, and a
+//! The rules of ignore files, for every tool that walks through folders: they leave out what ripgrep leaves out, and a
 //! little more.
 //!
 //! | file | where it counts |
@@ -6,16 +6,16 @@
 //! | `.rgignore`, `.ignore` | everywhere, and in every folder below |
 //! | `.gitignore`, `.git/info/exclude` | in the repository that the file is in. Outside of every repository a `.gitignore` counts if it lies in the folder that a call begins in, or below |
 //!
-//! The first kind in the table that has a rule for a path decides, and of one kind the file nearest to the path. The files
-//! of the folders above count, up to the root that a call is confined to. Every file is opened through open directories, and
-//! none through a link.
+//! For each path, the first kind in the table that has a rule for it decides, and of one kind the file nearest to the path.
+//! The files of the folders above count, up to the root that a call is confined to. Every file is opened through open
+//! directories, and none through a link.
 //!
 //! A project without `.git` (an unpacked archive, a root below the top of its repository) has its `.gitignore` all the same,
-//! and models are not to read its build folders. A `.gitignore` farther up is mostly about something else: many people keep one in
-//! their home, which would hide whole projects.
+//! and models should not read its build folders. A `.gitignore` farther up is mostly about something else: many people keep
+//! one in their home, which would hide whole projects.
 //!
-//! Not read: the user's own list of git (`core.excludesFile`), so that a call gives the same on every host, and the list of
-//! a linked working tree (where `.git` is a file), which may be anywhere.
+//! Two lists are not read: the user's own list of git (`core.excludesFile`), so that a call has the same result on every
+//! host, and the list of a linked working tree (where `.git` is a file), which may be anywhere.
 
 mod file;
 
@@ -42,18 +42,18 @@ pub(crate) struct Rules {
     parent: Option<Arc<Self>>,
     /// Paths in these files begin after this many bytes of the call's paths.
     skip: usize,
-    /// One per kind; see [`Kind`].
+    /// One file per kind; see [`Kind`].
     files: Vec<(Kind, IgnoreFile)>,
-    /// What these files take in memory, with those of the folders above.
+    /// The memory of these files, with those of the folders above.
     weight: usize,
     _charge: Option<Charge>,
-    /// Is this folder the top of a repository?
+    /// Whether this folder is the top of a repository.
     is_repository: bool,
-    /// Is this folder in a repository?
+    /// Whether this folder is in a repository.
     in_repository: bool,
 }
 
-/// The kinds of ignore files. The first that says something about a path decides.
+/// The kinds of ignore files. The first kind with a rule for a path decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Rg,
@@ -63,7 +63,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// Does a file of this kind count in its repository alone?
+    /// Returns whether a file of this kind counts in its repository alone.
     fn is_of_git(self) -> bool {
         matches!(self, Self::Git | Self::Exclude)
     }
@@ -72,17 +72,17 @@ impl Kind {
 /// Which ignore files may be read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reach {
-    /// Only those below a root.
+    /// Whether only files below a root may be read.
     pub(crate) confined: bool,
-    /// What to do there with those that have several names.
+    /// Whether files below a root that have several names are read.
     pub(crate) hard_links: HardLinks,
 }
 
-/// Where a folder lies, seen from the one that a call begins in.
+/// The position of a folder relative to the one in which a call begins.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Above,
-    /// It is that folder, or one in it.
+    /// The folder itself, or one in it.
     Walked,
 }
 
@@ -94,18 +94,18 @@ const KINDS: [(Kind, &str); 4] = [
     (Kind::Exclude, ".git/info/exclude"),
 ];
 
-/// Does a folder have rules of its own, if it has an entry of this name?
+/// Returns whether an entry of this name gives a folder rules of its own.
 pub(crate) fn is_rule(name: &[u8]) -> bool {
     matches!(name, b".git" | b".gitignore" | b".ignore" | b".rgignore")
 }
 
-/// Is this the name of a folder where version control keeps its own files? They are no files of the project.
+/// Returns whether this is the name of a folder for files of version control. These are no files of the project.
 pub(crate) fn is_version_control(name: &[u8]) -> bool {
     matches!(name, b".git" | b".hg" | b".jj" | b".svn")
 }
 
 impl Rules {
-    /// The rules of all folders above `above` from `top` on, and not of `above` itself.
+    /// Returns the rules of all folders above `above` from `top` on, without those of `above` itself.
     pub(crate) fn above(
         top: &OwnedFd,
         above: &[u8],
@@ -130,7 +130,8 @@ impl Rules {
         rules
     }
 
-    /// The rules in a folder whose path has `skip` bytes, below `parent`: the one that a call begins in, or one in it.
+    /// Returns the rules in a folder whose path has `skip` bytes, below `parent`: the folder in which a call begins, or one
+    /// in it.
     pub(crate) fn enter(
         parent: &Arc<Self>,
         folder: BorrowedFd<'_>,
@@ -187,7 +188,7 @@ impl Rules {
         })
     }
 
-    /// What the rules say about a path: leave it out, take it in any case, or nothing.
+    /// Returns the decision about a path: leave it out, include it in any case, or none.
     pub(crate) fn verdict(&self, path: &[u8], is_folder: bool) -> Match<()> {
         let mut verdicts = [const { Match::None }; KINDS.len()];
         let mut left_repository = false;
@@ -208,8 +209,8 @@ impl Rules {
     }
 }
 
-/// Reads an ignore file, as far as it takes no more than so many bytes. One with another name may be a file from outside of
-/// the root: as with other files, such a one is not read there.
+/// Reads an ignore file, as far as it takes no more than so many bytes. A file with another name may lie outside of the
+/// root: as with other files, it is not read below a root.
 fn load(folder: BorrowedFd<'_>, name: &str, reach: Reach, most: usize) -> Option<IgnoreFile> {
     let file = if name.contains('/') {
         open_below(folder, name.as_bytes(), OFlags::RDONLY, reach.confined).map(Into::into)

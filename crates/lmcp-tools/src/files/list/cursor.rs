@@ -1,6 +1,7 @@
-//! Where a listing goes on: the way to the last entry shown, and what each step of it was ordered by.
+//! The position at which a listing goes on: the path to the last entry shown, and the sort key of each step.
 //!
-//! Only compared with what is found on the way down, never opened. An entry that has gone leaves its place in the order.
+//! The steps are only compared with the entries found on the way down, never opened. If an entry has gone, its place in
+//! the order remains.
 
 use std::cmp::Ordering;
 
@@ -9,10 +10,10 @@ use lmcp_core::{ToolError, ToolResult};
 
 use super::Sort;
 
-/// One entry of a folder, as far as order is concerned.
+/// One entry of a folder, with its sort key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Step {
-    /// Smaller comes first; 0 where the order is by name.
+    /// The smaller rank comes first; 0 if the order is by name.
     pub(super) rank: i128,
     pub(super) name: Vec<u8>,
 }
@@ -24,7 +25,7 @@ pub(super) struct Trail {
 }
 
 impl Trail {
-    /// As a client carries it.
+    /// Returns the trail as text for the client.
     pub(super) fn encode(&self, sort: Sort) -> String {
         let mut bytes = vec![letter(sort)];
         for step in &self.steps {
@@ -32,14 +33,14 @@ impl Trail {
                 bytes.extend(step.rank.to_be_bytes());
             }
             bytes.extend(&step.name);
-            // No name has it.
+            // No name contains a slash.
             bytes.push(b'/');
         }
         URL_SAFE_NO_PAD.encode(bytes)
     }
 
     /// # Errors
-    /// It is not one of ours, or belongs to another order.
+    /// The text is no cursor of this tool, or belongs to another order.
     pub(super) fn decode(cursor: &str, sort: Sort) -> ToolResult<Self> {
         let wrong = || {
             ToolError::new(format!("`{cursor}` is not a cursor of this listing"))

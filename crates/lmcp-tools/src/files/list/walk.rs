@@ -1,7 +1,7 @@
 //! The walk: folder by folder through open descriptors, in order, until the page is full.
 //!
-//! Of each folder only as many entries are kept as the page can still take, so a million of them cost no memory. A name
-//! is looked up in the folder it was found in and no link is followed, so nobody can lead the walk astray.
+//! Of each folder only as many entries are kept as the page can still take, so a million of them cost no memory. Each
+//! name is looked up in the folder in which it was found, and no link is followed, so nobody can lead the walk elsewhere.
 
 use std::{
     collections::BinaryHeap,
@@ -34,49 +34,49 @@ use super::{
     reason,
 };
 
-/// A walk, and what it has found.
+/// A walk, and its entries.
 pub(super) struct Walk<'a> {
     cx: &'a Cx,
     sort: Sort,
     depth: u32,
     room: Room,
     limit: usize,
-    /// Also what begins with a dot.
+    /// Whether names that begin with a dot are included.
     pub(super) hidden: bool,
-    /// The rules of ignore files, where these count.
+    /// The rules of ignore files, if they count.
     ignore: Option<Ignore>,
     pub(super) found: Vec<Entry>,
-    /// The way to the last entry found.
+    /// The path to the last entry found.
     pub(super) last: Trail,
-    /// Did something not fit?
+    /// Whether something did not fit.
     pub(super) more: bool,
-    /// Did the rules leave something out?
+    /// Whether the rules left something out.
     pub(super) left_out: bool,
-    /// Where the walk is.
+    /// The folder in which the walk is.
     here: Vec<Step>,
 }
 
 /// The rules of ignore files that count where the walk is.
 struct Ignore {
     rules: Arc<Rules>,
-    /// The path from the topmost folder whose rules count to the one where the walk is, with a slash at its end.
+    /// The path from the topmost folder whose rules count to the folder where the walk is, with a slash at its end.
     folder: Vec<u8>,
     reach: Reach,
     meter: Arc<Meter>,
 }
 
-/// An entry of the folder at hand.
+/// An entry of the current folder.
 struct Child {
     step: Step,
     kind: FileType,
-    /// Known where the order needed it.
+    /// Known if the order needed it.
     stat: Option<Box<Stat>>,
 }
 
-/// Those of a folder that come first.
+/// The entries of a folder that come first.
 struct Children {
     first: Vec<Child>,
-    /// Did the page have room for all of them?
+    /// Whether the page had room for all of them.
     are_all: bool,
 }
 
@@ -99,7 +99,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Leaves out what ignore files say: those of the listed folder, of the folders in it, and of those above.
+    /// Leaves out entries by the rules of ignore files: those of the listed folder, of the folders in it, and of those
+    /// above.
     ///
     /// # Errors
     /// As for [`Meter::of`].
@@ -126,13 +127,13 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Have ignore files more rules than can be looked at?
+    /// Returns whether ignore files have more rules than can be used.
     pub(super) fn rules_cut(&self) -> bool {
         let ignore = self.ignore.as_ref();
         ignore.is_some_and(|ignore| ignore.meter.has_left_out_rules())
     }
 
-    /// Lists a folder and what is below it, from behind the end of the trail on.
+    /// Lists a folder and the folders below it, beginning after the end of the trail.
     ///
     /// # Errors
     /// The folder cannot be read.
@@ -163,7 +164,8 @@ impl<'a> Walk<'a> {
             self.child(dir, child, trail);
         }
         if !children.are_all && !self.more {
-            // Some of them have gone, so the page has room for those that were not kept: they come with the next one.
+            // Some of the entries have gone, so the page has room for entries that were not kept: they come with the next
+            // page.
             self.more = true;
             if self.found.is_empty() {
                 self.last.steps = self.here.iter().cloned().chain(last).collect();
@@ -171,7 +173,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Shows an entry and what is in it. Those on the trail were shown before.
+    /// Shows an entry and its content. Entries on the trail were shown before.
     fn child(&mut self, dir: &Dir, child: Child, trail: &[Step]) {
         let Ok(dir) = dir.fd() else { return };
         let mut kind = child.kind;
@@ -181,7 +183,7 @@ impl<'a> Walk<'a> {
         if !is_known {
             match self.entry(dir, &name, child.kind, child.stat) {
                 Some(found) => kind = found,
-                // It is gone, or the page is full.
+                // The entry is gone, or the page is full.
                 None => kind = FileType::Unknown,
             }
         }
@@ -197,7 +199,7 @@ impl<'a> Walk<'a> {
         self.here.pop();
     }
 
-    /// Adds the entry at hand to the page if it fits, and says what it is.
+    /// Adds the current entry to the page if it fits, and returns its type.
     fn entry(
         &mut self,
         dir: BorrowedFd<'_>,
@@ -252,9 +254,9 @@ impl<'a> Walk<'a> {
         Some(kind)
     }
 
-    /// The entries of a folder that the page can take, in order, from the trail on.
+    /// Returns the entries of a folder that the page can take, in order, from the trail on.
     fn children(&mut self, dir: &mut Dir, from: Option<&Step>) -> Result<Children, Errno> {
-        // One more shows that there is more, and one may be the folder on the trail.
+        // One entry more shows that there is more, and one may be the folder on the trail.
         let most = self.limit - self.found.len() + 2;
         let mut first = BinaryHeap::new();
         let mut are_all = true;
@@ -277,7 +279,7 @@ impl<'a> Walk<'a> {
             }
             let ignore = self.ignore.as_ref();
             match ignore.map_or(Match::None, |ignore| ignore.verdict(&child)) {
-                // As for ripgrep, a rule that takes something in again does so for hidden names, too.
+                // As in ripgrep, a rule that includes a path again also includes hidden names.
                 Match::None if is_hidden => continue,
                 Match::Ignore(()) => {
                     self.left_out |= !is_hidden;
@@ -295,7 +297,7 @@ impl<'a> Walk<'a> {
         Ok(Children { first, are_all })
     }
 
-    /// What must be known of an entry to put it in order.
+    /// Returns an entry with the facts that its order needs.
     fn look(&self, dir: BorrowedFd<'_>, name: &[u8], kind: FileType) -> Option<Child> {
         let mut child = Child {
             step: Step {
@@ -315,13 +317,14 @@ impl<'a> Walk<'a> {
                 child.stat = Some(Box::new(stat));
             }
             Err(Errno::NOENT) => return None,
-            // Shown with the reason, later.
+            // The entry is shown with the reason, later.
             Err(_) => {}
         }
         Some(child)
     }
 
-    /// Whoever wants ignored files left out has no use for those of version control.
+    /// Returns whether the walk enters a folder. A caller that wants ignored files left out has no use for those of
+    /// version control.
     fn may_enter(&self, name: &CString) -> bool {
         let is_left_out = self.ignore.is_some() && is_version_control(name.as_bytes());
         self.here.len() < self.depth as usize && !is_left_out
@@ -345,8 +348,8 @@ impl<'a> Walk<'a> {
 }
 
 impl Ignore {
-    /// Goes into a folder of the one where the walk is, or without a name begins with the listed one. Gives the rules and
-    /// the path that count outside of it.
+    /// Enters a folder in the current one, or without a name the listed folder itself. Returns the rules and the path
+    /// that count outside of it.
     fn enter(&mut self, dir: BorrowedFd<'_>, name: Option<&[u8]>) -> (Arc<Rules>, Vec<u8>) {
         let outside = (self.rules.clone(), self.folder.clone());
         if let Some(name) = name {
@@ -358,7 +361,7 @@ impl Ignore {
         outside
     }
 
-    /// Whether the rules leave out an entry of the folder where the walk is, or take it in whatever else is said.
+    /// Returns whether the rules leave out an entry of the current folder, or include it in any case.
     fn verdict(&self, child: &Child) -> Match<()> {
         let path = [&self.folder, child.step.name.as_slice()].concat();
         let is_folder = child.kind == FileType::Directory;
@@ -367,7 +370,7 @@ impl Ignore {
 }
 
 impl Entry {
-    /// Takes over what is known.
+    /// Fills in the facts from `stat`, and returns the type.
     fn know(&mut self, stat: &Stat) -> FileType {
         let kind = FileType::from_raw_mode(stat.st_mode);
         self.r#type = entry_type(kind);
@@ -380,7 +383,7 @@ impl Entry {
     }
 }
 
-/// Largest first, newest first.
+/// Returns the sort key: largest first, newest first.
 fn rank(stat: &Stat, sort: Sort) -> i128 {
     match sort {
         Sort::Name => 0,
@@ -423,8 +426,8 @@ impl PartialOrd for Child {
     }
 }
 
-/// Rules that take no more than this are not set aside.
+/// Rules that take no more bytes than this need no reservation.
 const FEW_RULES_BYTES: usize = 128 * 1024;
 
-/// No entry takes less of the room: its time alone is twenty characters.
+/// The least room that an entry takes: its time alone has twenty characters.
 const LEAST_COST: usize = 32;

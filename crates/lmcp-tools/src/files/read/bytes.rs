@@ -1,4 +1,4 @@
-//! The bytes of a file as they are: a dump in hexadecimal, or base64.
+//! The bytes of a file as they are: as a hexadecimal dump, or as base64.
 
 use std::{fmt::Write as _, io};
 
@@ -22,7 +22,7 @@ pub(super) enum Form {
 }
 
 impl Slice {
-    /// Reads the bytes of this part, and says where they are.
+    /// Reads the bytes of this part, and notes their position.
     pub(super) fn fill_bytes(
         &self,
         read: &mut FileRead,
@@ -60,7 +60,7 @@ impl Slice {
     }
 }
 
-/// As `xxd -g1` writes it: where, what, and what of it is ASCII.
+/// Writes a dump as `xxd -g1` does: the position, the bytes, and those of them that are ASCII.
 fn dump(start: u64, bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len().div_ceil(PER_LINE) * LINE_BYTES);
     for (line, bytes) in (0..).zip(bytes.chunks(PER_LINE)) {
@@ -82,7 +82,7 @@ fn dump(start: u64, bytes: &[u8]) -> String {
 
 const PER_LINE: usize = 16;
 
-/// A line of a dump in JSON, at most: every character that is shown may need a backslash.
+/// The longest line of a dump in JSON: every character that is shown may need a backslash.
 const LINE_BYTES: usize = 9 + 3 * PER_LINE + 2 + 2 * PER_LINE + 2;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! As much of a text as fits into one answer: whole lines, or the beginning of one that is too long, never half a
-//! character.
+//! A page of text that fits into one answer: whole lines, or the beginning of a line that is too long, never half
+//! a character.
 
 use std::fmt::Write;
 
@@ -8,19 +8,19 @@ use crate::{
     room::{Room, json_length},
 };
 
-/// What fits.
+/// The text that fits.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Page {
     pub(super) text: String,
-    /// How many bytes of the file it shows.
+    /// How many bytes of the file the page shows.
     pub(super) bytes: usize,
-    /// How many lines end in it.
+    /// How many lines end in the page.
     pub(super) line_ends: u64,
-    /// Bytes that are shown as `\xNN`, or as `\uNNNN`.
+    /// How many bytes are shown as `\xNN`, or as `\uNNNN`.
     pub(super) odd_bytes: usize,
 }
 
-/// Numbers before lines, and the first of them. Negative ones count from the end.
+/// Whether lines have numbers, and the first number. Negative ones count from the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Numbers {
     No,
@@ -28,13 +28,13 @@ pub(super) enum Numbers {
 }
 
 impl Page {
-    /// The beginning of these bytes, which begin at a character.
+    /// Returns a page with the beginning of these bytes, which must begin at a character.
     pub(super) fn of(bytes: &[u8], encoding: Encoding, room: &Room, numbers: Numbers) -> Self {
         Self::all(bytes, encoding, room, numbers)
             .unwrap_or_else(|| Self::beginning(bytes, encoding, room, numbers))
     }
 
-    /// The short way, for what everybody reads all day: all of it fits, as it is.
+    /// Takes the short way for most files: all of the text fits, as it is.
     fn all(bytes: &[u8], encoding: Encoding, room: &Room, numbers: Numbers) -> Option<Self> {
         if encoding != Encoding::Utf8 || numbers != Numbers::No || bytes.len() > room.bytes {
             return None;
@@ -55,7 +55,7 @@ impl Page {
     fn beginning(bytes: &[u8], encoding: Encoding, room: &Room, numbers: Numbers) -> Self {
         let mut page = Self::default();
         let mut cost = 0;
-        // What to go back to if a line turns out not to fit: text, bytes, odd bytes.
+        // The state to go back to if a line does not fit: text, bytes, odd bytes.
         let mut line_start = (0, 0, 0);
         for (piece, length) in encoding.pieces(bytes) {
             let is_line_start = page.bytes == line_start.1;
@@ -65,13 +65,13 @@ impl Page {
             if let (Numbers::From(first), true) = (numbers, is_line_start) {
                 let before = page.text.len();
                 let number = first.saturating_add_unsigned(page.line_ends);
-                // Cannot fail: it is a string.
+                // Writing to a string cannot fail.
                 let _ = write!(page.text, "{number:6}\t");
                 cost += page.text.len() - before + 1;
             }
             let piece_cost = page.push(piece, length);
             cost += piece_cost;
-            // One character is shown whatever it costs: a page without any would lead nowhere.
+            // One character is shown whatever it costs: a page without any would never get further.
             if cost > room.bytes && page.bytes > length {
                 page.go_back(line_start, piece, piece_cost, length);
                 break;
@@ -84,10 +84,10 @@ impl Page {
         page
     }
 
-    /// Shows a piece, and says what it costs.
+    /// Shows a piece, and returns its cost.
     fn push(&mut self, piece: Piece, length: usize) -> usize {
         self.bytes += length;
-        // The backslash is two in JSON.
+        // In JSON a backslash takes two bytes.
         let cost = match piece {
             Piece::Character(character) => {
                 self.text.push(character);
@@ -106,7 +106,7 @@ impl Page {
         cost
     }
 
-    /// To the last whole line; or, if there is none, to before this piece.
+    /// Goes back to the last whole line; or, if there is none, to before this piece.
     fn go_back(
         &mut self,
         line_start: (usize, usize, usize),
@@ -132,7 +132,7 @@ impl Page {
     }
 }
 
-/// How many bytes of a JSON string a byte of UTF-8 becomes.
+/// Returns how many bytes of a JSON string a byte of UTF-8 takes.
 fn json_length_of_byte(byte: u8) -> usize {
     if byte.is_ascii() {
         json_length(char::from(byte))

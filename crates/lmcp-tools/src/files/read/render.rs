@@ -2,7 +2,7 @@
 
 use super::{FileRead, Next};
 
-/// The files as people and models read them.
+/// Returns the files as people and models read them.
 pub(super) fn text(files: &[FileRead]) -> String {
     let content_bytes = |file: &FileRead| file.content.as_ref().map_or(0, String::len);
     let mut text = String::with_capacity(files.iter().map(|file| content_bytes(file) + 200).sum());
@@ -37,7 +37,7 @@ fn facts(file: &FileRead) -> Vec<String> {
         Some(Next::ByteOffset(byte)) => facts.push(format!("next byte_offset={byte}")),
         None => {}
     }
-    // What is usual goes without saying.
+    // Usual properties are not mentioned.
     if let Some(encoding) = file.encoding
         && encoding != crate::files::text::Encoding::Utf8
     {
@@ -62,7 +62,7 @@ fn facts(file: &FileRead) -> Vec<String> {
     facts
 }
 
-/// Is all of its text here? That goes without saying, too.
+/// Returns whether the whole text is here, which is not mentioned either.
 fn is_whole(file: &FileRead) -> bool {
     let is_text = file.content.is_some() && file.mime_type.is_none();
     let begins = file.first_line.or(file.byte_start.map(|byte| byte + 1)) == Some(1);
@@ -74,14 +74,14 @@ fn is_whole(file: &FileRead) -> bool {
     is_text && begins && ends && file.next.is_none() && !is_empty
 }
 
-/// Does the file end here in a line that nothing ends? The footer hides it.
+/// Returns whether the file ends here in a line without a newline. The footer would hide that.
 fn ends_open(file: &FileRead) -> bool {
     let is_end = file.next.is_none() && file.byte_end.is_some() && file.byte_end == file.size_bytes;
     let content = file.content.as_deref().unwrap_or_default();
     is_end && file.encoding.is_some() && !content.is_empty() && !content.ends_with('\n')
 }
 
-/// Which part of the file this is.
+/// Returns which part of the file this is, in words.
 fn part(file: &FileRead) -> Option<String> {
     let size = file.size_bytes?;
     if let Some(mime_type) = &file.mime_type {

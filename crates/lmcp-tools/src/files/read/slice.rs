@@ -1,4 +1,4 @@
-//! Which part of a file is wanted, and how it is found.
+//! The part of a file that a caller wants, and how it is found.
 
 use std::{io, ops::Range};
 
@@ -24,34 +24,35 @@ use super::{
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slice {
     begin: Begin,
-    /// Lines or bytes at most, as it began.
+    /// The most lines or bytes; bytes if `begin` is in bytes.
     limit: u64,
     line_numbers: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Begin {
-    /// Counted from 1.
+    /// The number of a line, counted from 1.
     Line(u64),
     LastLines(u64),
     Byte(u64),
     LastBytes(u64),
 }
 
-/// Where a part begins, and what is known of that.
+/// The position at which a part begins.
 struct Start {
     offset: u64,
-    /// The number of the line there.
+    /// The number of the line at the offset.
     line: Option<u64>,
-    /// That number, or as long as it is unknown, its number from the end.
+    /// The same number or, if it is unknown, the number counted from the end.
     number: i64,
-    /// Were more lines asked for than anybody goes back to look for?
+    /// Whether the caller wants more lines than the search from the end can find.
     is_short: bool,
 }
 
 impl Slice {
     pub(super) fn from_args(args: &Args) -> ToolResult<Self> {
-        // There is no line 0: it comes from callers that have to send something, and so does the byte 0 beside lines.
+        // There is no line 0. Some callers have to send a value for every argument, and so send line 0, or byte 0
+        // beside lines.
         let offset = args.offset.filter(|line| *line != 0);
         let by_lines = offset.is_some() || args.limit.is_some() || args.line_numbers;
         let is_said = |byte: &i64| *byte != 0 || !by_lines && args.offset.is_none();
@@ -86,12 +87,12 @@ impl Slice {
         })
     }
 
-    /// Was it asked for by lines?
+    /// Returns whether the caller asked for lines.
     pub(super) fn is_by_lines(&self) -> bool {
         matches!(self.begin, Begin::Line(_) | Begin::LastLines(_))
     }
 
-    /// Where this part of a file of so many bytes begins, and how many bytes it has at most.
+    /// Returns where this part of a file of so many bytes begins, and how many bytes it has at most.
     pub(super) fn by_bytes(&self, size: u64) -> (u64, u64) {
         match self.begin {
             Begin::Byte(offset) => (offset.min(size), self.limit),
@@ -100,7 +101,7 @@ impl Slice {
         }
     }
 
-    /// Reads this part, and says what it is.
+    /// Reads this part, and fills in the facts about it.
     pub(super) fn fill(
         &self,
         read: &mut FileRead,
@@ -149,7 +150,7 @@ impl Slice {
         Ok(())
     }
 
-    /// The line whose beginning is looked for while lines are counted.
+    /// Returns the line whose beginning is searched for while lines are counted.
     fn wanted_line(&self) -> u64 {
         match self.begin {
             Begin::Line(line) => line,
@@ -177,7 +178,7 @@ impl Slice {
             Begin::LastLines(lines) => {
                 let (offset, found) = survey::find_last_lines(source, encoding, lines, cx)?;
                 if found == 0 && source.size() > 0 {
-                    // No line begins anywhere near: the very end is of more use than nothing.
+                    // No line begins near the end: the last bytes are of more use than nothing.
                     let back = source.size().saturating_sub(ONE_LINE_BYTES);
                     let offset = align(source, back, encoding)?;
                     return Ok(Start {
@@ -205,7 +206,7 @@ impl Slice {
         Ok(start)
     }
 
-    /// The bytes to choose from: more than fit, but not much more, and whole characters.
+    /// Returns the bytes from which the page is made: a little more than fit, and whole characters.
     fn bytes_from<'a>(
         &self,
         source: &'a mut Source,
@@ -213,8 +214,9 @@ impl Slice {
         encoding: Encoding,
         room: &Room,
     ) -> io::Result<&'a [u8]> {
-        // In JSON a character takes at least half the bytes that it has in UTF-16, and never less than in the others.
-        // Eight more: what does not fit must be seen, or a line would seem to end where these bytes do.
+        // In JSON a character takes at least half the bytes that it has in UTF-16, and never less than in the other
+        // encodings. Eight bytes more are read to see that something does not fit: else a line would seem to end
+        // where these bytes do.
         let most = (room.bytes * encoding.unit() + 8) as u64;
         let wanted = match self.begin {
             Begin::Byte(_) | Begin::LastBytes(_) => self.limit.min(most),
@@ -231,7 +233,7 @@ impl Slice {
         if whole > 0 || raw.is_empty() {
             return Ok(&source.between(start, end)?[..whole]);
         }
-        // Less than a character was asked for. It is not split.
+        // The caller asked for less than a character, which is not split.
         let raw = source.between(start, start + 4)?;
         let first = encoding
             .pieces(raw)
@@ -261,7 +263,7 @@ impl Slice {
     }
 }
 
-/// Where a page is in the file, and where to go on; behind it there is `rest`.
+/// Fills in the position of a page in the file, and where to go on. `rest` is the range after the page.
 fn say_where(read: &mut FileRead, start: &Start, page: &Page, rest: Range<u64>, ends_line: bool) {
     read.byte_start = Some(start.offset);
     read.byte_end = Some(rest.start);
@@ -297,7 +299,7 @@ fn say_what_is_odd(read: &mut FileRead, start: &Start, page: &Page, rest: Range<
 }
 
 impl Start {
-    /// A byte in some line or other.
+    /// Returns a start at a byte whose line is not known.
     fn at(offset: u64) -> Self {
         Self {
             offset,
@@ -308,7 +310,7 @@ impl Start {
     }
 }
 
-/// Of a file too large to look at as a whole: what its encoding and line endings seem to be.
+/// Returns the encoding and line endings that a part suggests, for a file too large to read as a whole.
 fn look_at(raw: &[u8], mark: Encoding) -> (Encoding, Endings) {
     let encoding = match mark {
         Encoding::Utf8 => charset::of(raw).0,
@@ -319,7 +321,7 @@ fn look_at(raw: &[u8], mark: Encoding) -> (Encoding, Endings) {
     (encoding, endings)
 }
 
-/// The beginning of the character that a byte belongs to.
+/// Returns the beginning of the character that a byte belongs to.
 fn align(source: &mut Source, offset: u64, encoding: Encoding) -> io::Result<u64> {
     let back = match encoding {
         Encoding::Windows1252 => 0,
@@ -327,7 +329,7 @@ fn align(source: &mut Source, offset: u64, encoding: Encoding) -> io::Result<u64
         Encoding::Utf16Le | Encoding::Utf16Be => 2,
         Encoding::Other(_) => UNBROKEN_BYTES,
     };
-    // UTF-16 keeps step from the beginning of the file.
+    // Characters of UTF-16 are counted from the beginning of the file.
     let offset = offset - offset % encoding.unit() as u64;
     let from = offset.saturating_sub(back);
     let around = source.between(from, offset + 4)?;
@@ -347,7 +349,7 @@ fn align(source: &mut Source, offset: u64, encoding: Encoding) -> io::Result<u64
     for before in (1..=inside).rev().filter(|it| it % encoding.unit() == 0) {
         let character = &around[inside - before..];
         let first = encoding.pieces(character).next();
-        // A character that begins before the byte and ends behind it.
+        // The character begins before the byte and ends after it.
         if let Some((Piece::Character(_), length)) = first
             && length > before
         {
@@ -357,8 +359,8 @@ fn align(source: &mut Source, offset: u64, encoding: Encoding) -> io::Result<u64
     Ok(offset)
 }
 
-/// How far back a byte is looked for that is no part of a longer character: a blank, say.
+/// How far back to search for a byte that is no part of a longer character: a blank, say.
 const UNBROKEN_BYTES: u64 = 1024;
 
-/// What is shown of a file whose last line begins nowhere near its end.
+/// How many bytes are shown of a file whose last line begins far from its end.
 const ONE_LINE_BYTES: u64 = 4096;

@@ -1,7 +1,7 @@
-//! The bytes of an open file, at any place and in little memory.
+//! The bytes of an open file, at any position and in little memory.
 //!
-//! A small file is read once and stays in memory, and so does one that the kernel makes up as it is read, whose size is
-//! not known before. Of any other there is one chunk in memory at a time.
+//! A small file is read once and stays in memory. So does a file that the kernel makes up as it is read, whose size is not
+//! known before. Of any other file, one chunk is in memory at a time.
 
 use std::{
     fs::File,
@@ -14,16 +14,17 @@ use lmcp_core::{Cx, ToolResult};
 /// An open file.
 #[derive(Debug)]
 pub(super) struct Source {
-    /// `None` if all of it is in the buffer.
+    /// `None` if the whole file is in the buffer.
     file: Option<File>,
     buffer: Vec<u8>,
-    /// Where in the file the buffer begins.
+    /// The position in the file at which the buffer begins.
     start: u64,
     size: u64,
 }
 
 impl Source {
-    /// A file of this size, as the kernel says; 0 may be anything. `need` sets memory aside for what turns out to be large.
+    /// Opens a file of this size, as the kernel reports it; 0 may be any size. `need` reserves memory for a file that turns
+    /// out to be large.
     pub(super) fn new(
         file: File,
         size: u64,
@@ -50,7 +51,7 @@ impl Source {
         })
     }
 
-    /// A text that is in memory.
+    /// Returns a source for a text in memory.
     pub(super) fn of(buffer: Vec<u8>) -> Self {
         Self {
             file: None,
@@ -64,12 +65,13 @@ impl Source {
         self.size
     }
 
-    /// The file, if it was not read at once, so that it may have changed since.
+    /// Returns the file, if it was not read at once, so that it may have changed since.
     pub(super) fn file(&self) -> Option<&File> {
         self.file.as_ref()
     }
 
-    /// The bytes from there on, a chunk at most. None at the end, and else [`LEAST_BYTES`] unless the end is nearer.
+    /// Returns the bytes from an offset on, a chunk at most. At the end there are none; elsewhere at least [`LEAST_BYTES`],
+    /// unless the end is nearer.
     pub(super) fn from(&mut self, offset: u64) -> io::Result<&[u8]> {
         let end = self.start + self.buffer.len() as u64;
         let wanted = self.size.saturating_sub(offset).min(LEAST_BYTES);
@@ -80,7 +82,7 @@ impl Source {
         Ok(&self.buffer[at..])
     }
 
-    /// The bytes that end there, a chunk at most.
+    /// Returns the bytes before `end`, a chunk at most.
     pub(super) fn until(&mut self, end: u64) -> io::Result<&[u8]> {
         let end = end.min(self.size);
         if self.file.is_some() {
@@ -93,7 +95,7 @@ impl Source {
         Ok(&self.buffer[..index(end - self.start)])
     }
 
-    /// All bytes between two places.
+    /// Returns all bytes between two offsets.
     pub(super) fn between(&mut self, start: u64, end: u64) -> io::Result<&[u8]> {
         let end = end.min(self.size);
         let known = self.start..=self.start + self.buffer.len() as u64;
@@ -104,7 +106,8 @@ impl Source {
         Ok(&self.buffer[at(start.min(end))..at(end)])
     }
 
-    /// Gives `visit` the file from there on, piece by piece; it says how much of each it took, or that it has enough.
+    /// Passes the file from an offset on to `visit`, piece by piece. `visit` returns how many bytes of each piece it took,
+    /// or `None` if it has enough.
     pub(super) fn walk(
         &mut self,
         mut offset: u64,
@@ -129,7 +132,7 @@ impl Source {
         Ok(())
     }
 
-    /// Reads into the buffer, from there on. Less than asked for only at the end.
+    /// Reads into the buffer, from an offset on. Reads fewer bytes than asked for only at the end.
     fn fill(&mut self, offset: u64, length: usize) -> io::Result<()> {
         let Some(file) = &self.file else {
             return Ok(());
@@ -151,14 +154,14 @@ impl Source {
     }
 }
 
-/// Where in a file a piece of it is.
+/// Whether a piece of a file is the last one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum At {
     Middle,
     End,
 }
 
-/// The call was cancelled: nobody waits for what comes next.
+/// Fails if the call was cancelled: nobody waits for the result.
 pub(super) fn stop_if_cancelled(cx: &Cx) -> io::Result<()> {
     if cx.is_cancelled() {
         return Err(io::Error::other("cancelled"));
@@ -166,10 +169,10 @@ pub(super) fn stop_if_cancelled(cx: &Cx) -> io::Result<()> {
     Ok(())
 }
 
-/// All of a file that is expected to have this size. Of one that has grown, as much.
+/// Reads a file that should have this size. If the file has grown, reads no more than this.
 fn read_all(mut file: &File, size: u64) -> io::Result<Vec<u8>> {
     let mut buffer = vec![0; index(size)];
-    // Files answer in full: less means that it became shorter.
+    // A file returns all bytes at once: fewer mean that the file became shorter.
     let count = file.read(&mut buffer)?;
     if count == buffer.len() {
         return Ok(buffer);
@@ -179,7 +182,7 @@ fn read_all(mut file: &File, size: u64) -> io::Result<Vec<u8>> {
     Ok(buffer)
 }
 
-/// All of a file that does not say how large it is.
+/// Reads a file that does not report its size.
 fn read_made_up(file: &File, mut need: impl FnMut(usize) -> ToolResult<()>) -> io::Result<Vec<u8>> {
     let mut buffer = Vec::new();
     loop {
@@ -190,7 +193,7 @@ fn read_made_up(file: &File, mut need: impl FnMut(usize) -> ToolResult<()>) -> i
                 MADE_UP_BYTES >> 20
             )));
         }
-        // As much again, so that few steps lead to the end; and not more than is set aside.
+        // Reads as much again, so that few steps lead to the end, and not more than is reserved.
         let step = known.max(CHUNK_BYTES);
         need(step).map_err(|err| io::Error::other(err.to_string()))?;
         buffer.reserve_exact(step);
@@ -200,19 +203,19 @@ fn read_made_up(file: &File, mut need: impl FnMut(usize) -> ToolResult<()>) -> i
     }
 }
 
-/// A place in memory: what is larger than memory is past every end.
+/// Returns a position in memory: an offset larger than memory is after every end.
 fn index(offset: u64) -> usize {
     usize::try_from(offset).unwrap_or(usize::MAX)
 }
 
-/// Up to here a file is read at once.
+/// The largest file that is read at once.
 const SMALL_BYTES: u64 = 128 * 1024;
 
-/// Up to here a file is read that does not say how large it is.
+/// The most bytes that are read of a file that does not report its size.
 const MADE_UP_BYTES: u64 = 16 * 1024 * 1024;
 
-/// What is read at a time of others. Even, so that UTF-16 stays in step.
+/// The bytes that are read at a time of other files. The number is even, so that no unit of UTF-16 is split.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// More than what [`Encoding::whole`](crate::files::text::Encoding::whole) ever leaves over, so that there is progress.
+/// More bytes than [`Encoding::whole`](crate::files::text::Encoding::whole) ever leaves over, so that there is progress.
 const LEAST_BYTES: u64 = 8;

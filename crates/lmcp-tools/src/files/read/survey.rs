@@ -1,4 +1,5 @@
-//! What is known of a file once all of it was seen: for files that are not too large to look at for every answer.
+//! The facts about a file that take a look at all of it, for files that are small enough to read whole for every
+//! answer.
 
 use std::io;
 
@@ -12,23 +13,23 @@ use crate::files::{
 
 use super::source::{At, Source};
 
-/// Up to here a file is looked at as a whole: its lines are counted, its content is hashed.
+/// The largest file that is read as a whole: its lines are counted, its content is hashed.
 pub(super) const WHOLE_BYTES: u64 = 16 * 1024 * 1024;
 
-/// What is known of a file.
+/// The facts about a file.
 #[derive(Debug)]
 pub(super) struct Survey {
     pub(super) encoding: Encoding,
     pub(super) endings: Endings,
-    /// The last line counts even if nothing ends it.
+    /// The number of lines. The last line counts even if nothing ends it.
     pub(super) lines: u64,
     pub(super) hash: String,
-    /// Where the line begins that was asked for; the end of the file if it has fewer.
+    /// The offset at which the requested line begins; the end of the file if it has fewer lines.
     pub(super) line_start: u64,
 }
 
 impl Survey {
-    /// Looks at all of it, and at where a line begins, counted from 1.
+    /// Reads the whole file, and finds where a line begins, counted from 1.
     pub(super) fn of(
         source: &mut Source,
         (mark, mark_length): (Encoding, usize),
@@ -77,14 +78,14 @@ impl Survey {
     }
 }
 
-/// The encoding of a file that has no mark and is not UTF-8.
+/// Guesses the encoding of a file that has no mark and is not UTF-8.
 fn guess(source: &mut Source, cx: &Cx) -> io::Result<Encoding> {
     let mut guess = Guess::new();
     source.walk(0, cx, |_, chunk, _| guess.add(chunk).then_some(chunk.len()))?;
     Ok(guess.encoding())
 }
 
-/// Where a line begins, counted from 1, in a file too large to look at as a whole.
+/// Finds where a line begins, counted from 1, in a file too large to read as a whole.
 pub(super) fn find_line(
     source: &mut Source,
     encoding: Encoding,
@@ -109,8 +110,8 @@ pub(super) fn find_line(
     Ok(found.unwrap_or(source.size()))
 }
 
-/// Where the last lines begin, and how many they are: fewer than asked for if the file has fewer, or if the next one
-/// begins too far away.
+/// Finds where the last lines begin, and how many they are: fewer than asked for if the file has fewer, or if the
+/// next one begins too far away.
 pub(super) fn find_last_lines(
     source: &mut Source,
     encoding: Encoding,
@@ -124,13 +125,13 @@ pub(super) fn find_last_lines(
         if size - end > LOOK_BACK_BYTES {
             return Ok((start, found));
         }
-        // An odd byte at the very end would put UTF-16 out of step.
+        // An odd byte at the very end would split the units of UTF-16.
         end -= end % encoding.unit() as u64;
         let chunk = source.until(end)?;
         let begin = end - chunk.len() as u64;
         for line_end in encoding.line_ends(chunk).rev() {
             let at = begin + line_end as u64;
-            // The newline at the end of the file ends the last line, it begins none.
+            // The newline at the end of the file ends the last line, and begins none.
             if at < size && found < lines {
                 start = at;
                 found += 1;
@@ -145,5 +146,5 @@ pub(super) fn find_last_lines(
     Ok((start, found))
 }
 
-/// How far from the end a line is looked for: a file may be one line of many gigabytes.
+/// How far from the end the beginning of a line is searched for: a file may be one line of many gigabytes.
 const LOOK_BACK_BYTES: u64 = 64 * 1024 * 1024;

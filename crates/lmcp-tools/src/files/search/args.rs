@@ -1,4 +1,4 @@
-//! What the model says.
+//! The arguments of `search_files`.
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
@@ -93,42 +93,42 @@ pub(crate) enum Case {
 }
 
 impl Args {
-    /// What to look for.
+    /// Returns the pattern to search for.
     pub fn pattern(&self) -> &str {
         &self.pattern
     }
 
-    /// The folder or file.
+    /// Returns the folder or file.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// Are dot files searched?
+    /// Returns whether dot files are searched.
     pub fn is_hidden(&self) -> bool {
         self.hidden
     }
 
-    /// Is the pattern plain text?
+    /// Returns whether the pattern is plain text.
     pub fn is_literal(&self) -> bool {
         self.literal
     }
 
-    /// Are files looked for by their names alone?
+    /// Returns whether files are searched by their names alone.
     pub fn is_by_name(&self) -> bool {
         self.mode == Mode::Names
     }
 
-    /// May case differ?
+    /// Returns whether upper and lower case may differ.
     pub fn is_any_case(&self) -> bool {
         self.case != Case::Sensitive
     }
 
-    /// The longest time the search may take.
+    /// Returns the longest time the search may take.
     pub fn most_time(&self) -> Duration {
         Duration::from_secs(self.max_seconds.into())
     }
 
-    /// What to try if nothing is found.
+    /// Returns what to try if nothing is found.
     pub(super) fn hint(&self) -> Option<String> {
         let pattern = self.pattern();
         let is_name = !pattern.contains(['*', '?', '[', '{', '/']);
@@ -137,17 +137,17 @@ impl Args {
         })
     }
 
-    /// Lines of context before a match.
+    /// Returns the lines of context before a match.
     pub(super) fn before(&self) -> usize {
         self.before.unwrap_or(self.context)
     }
 
-    /// Lines of context after a match.
+    /// Returns the lines of context after a match.
     pub(super) fn after(&self) -> usize {
         self.after.unwrap_or(self.context)
     }
 
-    /// A name in the folder that is searched, as people write it.
+    /// Returns a path for people, from a name in the folder that is searched.
     pub(super) fn shown(&self, below: &[u8]) -> String {
         let below = String::from_utf8_lossy(below);
         let folder = self.path.trim_end_matches('/');
@@ -158,7 +158,7 @@ impl Args {
         }
     }
 
-    /// Differs where the results differ: a cursor belongs to one search.
+    /// Returns a number that differs where the results differ: a cursor belongs to one search.
     pub(super) fn fingerprint(&self) -> u32 {
         let mut hasher = DefaultHasher::new();
         (

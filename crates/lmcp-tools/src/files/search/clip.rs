@@ -2,7 +2,8 @@
 
 use super::result::Clipped;
 
-/// At most `width` bytes of a line around `at`, as text, and which part that is.
+/// Returns at most `width` bytes of a line around `at`, as text, and which part of the line that
+/// is.
 pub(super) fn around(line: &[u8], at: usize, width: usize) -> (String, Option<Clipped>) {
     if line.len() <= width {
         return (String::from_utf8_lossy(line).into_owned(), None);
@@ -18,7 +19,7 @@ pub(super) fn around(line: &[u8], at: usize, width: usize) -> (String, Option<Cl
     (part, Some(clipped))
 }
 
-/// The beginning of a line of context.
+/// Returns the beginning of a line of context.
 pub(super) fn beginning(line: &[u8], width: usize) -> String {
     match around(line, 0, width) {
         (text, None) => text,
@@ -26,13 +27,13 @@ pub(super) fn beginning(line: &[u8], width: usize) -> String {
     }
 }
 
-/// A line without its end.
+/// Returns a line without its end.
 pub(super) fn without_end(line: &[u8]) -> &[u8] {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-/// The beginning of the character that this byte belongs to, where the bytes are UTF-8.
+/// Returns the beginning of the character that this byte belongs to, if the bytes are UTF-8.
 fn character_start(line: &[u8], at: usize) -> usize {
     if at >= line.len() {
         return line.len();

@@ -1,4 +1,5 @@
-//! Where a search goes on: after this line of this file, in the order of the search. Nothing is kept on the server.
+//! The position at which a search goes on: after a line of a file, in the order of the search. The server keeps
+//! nothing.
 
 use std::fmt::Write;
 
@@ -8,16 +9,16 @@ use lmcp_core::{ToolError, ToolResult};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Cursor {
     pub(super) after: Position,
-    /// Results before it.
+    /// The number of results before the position.
     pub(super) seen: u64,
 }
 
 /// How far a search has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Position {
-    /// The file, below the folder that is searched; empty if that is a file itself.
+    /// The file, relative to the folder that is searched; empty if a file itself is searched.
     pub(super) path: Vec<u8>,
-    /// Up to this line; `None`: all of it.
+    /// The last line that was searched; `None` stands for the whole file.
     pub(super) line: Option<u64>,
 }
 
@@ -35,7 +36,8 @@ impl Cursor {
         Ok(cursor)
     }
 
-    /// As text: the search, results so far, the line, the path. Bytes that could be misread are written as `%41`.
+    /// Returns the cursor as text: the search, results so far, the line, the path. Bytes that could be misread are
+    /// written as `%41`.
     pub(super) fn write(&self, fingerprint: u32) -> String {
         let line = self.after.line.unwrap_or(0);
         let mut text = format!("{fingerprint:08x}.{}.{line}.", self.seen);
@@ -55,7 +57,7 @@ impl Cursor {
         text
     }
 
-    /// The names of the folders on the way to the file, and of the file.
+    /// Returns the names of the folders on the way to the file, and of the file.
     pub(super) fn names(&self) -> impl Iterator<Item = &[u8]> {
         self.after.path.split(|byte| *byte == b'/')
     }

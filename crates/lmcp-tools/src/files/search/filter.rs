@@ -1,4 +1,4 @@
-//! Which files and folders a search looks at.
+//! Decides which files and folders a search looks at.
 
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
 
@@ -12,20 +12,20 @@ use crate::files::ignore::{Rules, is_version_control};
 
 use super::args::{Args, Case, Mode};
 
-/// What the arguments say about names.
+/// The conditions that the arguments set for names.
 pub(super) struct Filter {
     globs: Override,
     types: Types,
-    /// In mode `names`, what is looked for.
+    /// In mode `names`, the pattern to search for.
     names: Option<Override>,
     hidden: bool,
-    /// Do ignore files count?
+    /// Whether ignore files count.
     pub(super) rules: bool,
 }
 
-/// What a byte of a glob becomes, once it is ready to be used.
+/// The memory that a byte of a glob takes, once the glob is compiled.
 const GLOB_BYTES: usize = 400;
-/// What a thread keeps in order to match globs fast; short ones need next to nothing.
+/// The memory that a thread keeps to match globs fast. Short globs need next to nothing.
 const CACHE_BYTES: usize = 4 * 1024 * 1024;
 const SHORT: usize = 1024;
 
@@ -44,7 +44,7 @@ impl Filter {
         })
     }
 
-    /// The memory that the globs of the arguments take, and of that what each thread needs.
+    /// Returns the memory that the globs of the arguments take, and the part of it that each thread needs.
     pub(super) fn weight(args: &Args) -> (usize, usize) {
         let pattern = match args.mode {
             Mode::Names => args.pattern().len(),
@@ -55,7 +55,8 @@ impl Filter {
         (bytes * GLOB_BYTES + cache, cache)
     }
 
-    /// Is a folder gone into? `path` is that of the search, `below` its part below the folder that is searched.
+    /// Returns whether the search enters a folder. `path` is the path in the search, `below` its part below the
+    /// folder that is searched.
     pub(super) fn enters(&self, rules: &Rules, path: &[u8], below: &[u8]) -> bool {
         if !self.hidden && is_version_control(name(below)) {
             return false;
@@ -63,12 +64,12 @@ impl Filter {
         self.takes(rules, path, below, true)
     }
 
-    /// Is a file searched?
+    /// Returns whether a file is searched.
     pub(super) fn wants(&self, rules: &Rules, path: &[u8], below: &[u8]) -> bool {
         self.takes(rules, path, below, false)
     }
 
-    /// Does its name fit what is looked for, in mode `names`?
+    /// Returns whether a file's name matches the pattern, in mode `names`.
     pub(super) fn fits(&self, below: &[u8]) -> bool {
         self.names.as_ref().is_none_or(|names| {
             names
@@ -77,7 +78,7 @@ impl Filter {
         })
     }
 
-    // Ripgrep's order: globs decide over everything; then ignore files, types, and the dot.
+    // The order is ripgrep's: globs decide over everything; then ignore files, types, and the dot.
     fn takes(&self, rules: &Rules, path: &[u8], below: &[u8], is_folder: bool) -> bool {
         let as_path = Path::new(OsStr::from_bytes(below));
         let by_globs = self.globs.matched(as_path, is_folder);

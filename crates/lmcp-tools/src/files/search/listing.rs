@@ -1,4 +1,4 @@
-//! What is in one folder, in the order of the search: files by name, then folders by name.
+//! The entries of one folder, in the order of the search: files by name, then folders by name.
 
 use std::{io, mem::MaybeUninit, ops::Range, os::fd::OwnedFd, sync::Arc};
 
@@ -16,32 +16,32 @@ use super::{cursor::Cursor, filter::Filter, tree::Tree};
 
 /// A folder to be listed.
 pub(super) enum Folder {
-    /// The one that is searched.
+    /// The folder that is searched.
     Top {
         path: Vec<u8>,
         rules: Arc<Rules>,
         on_cursor: Option<usize>,
     },
-    /// The one with this number in another.
+    /// The folder with this number in another.
     Below { above: Arc<Listing>, number: usize },
 }
 
-/// What is in a folder.
+/// The entries of a folder.
 pub(super) struct Listing {
     /// The folder's path, with a `/` at the end unless it is empty.
     pub(super) path: Vec<u8>,
     /// All names, one after the other.
     names: Vec<u8>,
     pub(super) files: Vec<Name>,
-    /// In mode `names`: files whose names were looked at and do not fit.
+    /// In mode `names`: the number of files whose names do not match.
     pub(super) unfit: u64,
     pub(super) folders: Vec<Name>,
     pub(super) rules: Arc<Rules>,
-    /// If the first file is the cursor's: the line after which it goes on.
+    /// If the first file is the cursor's: the line after which the search goes on.
     pub(super) resume_after: Option<u64>,
-    /// If the cursor points into the first folder: how many of its names lead there.
+    /// If the cursor points into the first folder: how many of the cursor's names lead there.
     first_on_cursor: Option<usize>,
-    /// The memory of all this, and of the work that it makes.
+    /// The memory of the listing, and of the work that it makes.
     charge: Charge,
 }
 
@@ -52,13 +52,14 @@ pub(super) struct Name {
     length: u16,
 }
 
-/// All names of one folder together, in bytes. 64 MiB: some million files.
+/// The most bytes of all names of one folder. 64 MiB: some million files.
 const NAMES_BYTES: usize = 64 * 1024 * 1024;
-/// What a piece of work takes while it waits, in bytes: a folder, or some files.
+/// The bytes that a piece of work (a folder, or some files) takes while it waits.
 const PIECE_BYTES: usize = 256;
-/// Files in one piece of work. Few enough to share the work of a folder, many enough not to meet at the lock.
+/// The number of files in one piece of work: few enough to share the work of a folder, many enough that
+/// threads rarely wait for the lock.
 pub(super) const BATCH: usize = 32;
-/// What the kernel is asked for at once, in bytes.
+/// The bytes that the kernel returns at once.
 pub(super) const BUFFER_BYTES: usize = 32 * 1024;
 
 impl Name {
@@ -69,7 +70,7 @@ impl Name {
 }
 
 impl Folder {
-    /// Its path, with a `/` at the end unless it is empty.
+    /// Returns the folder's path, with a `/` at the end unless it is empty.
     pub(super) fn path(&self) -> Vec<u8> {
         match self {
             Self::Top { path, .. } => path.clone(),
@@ -80,7 +81,7 @@ impl Folder {
         }
     }
 
-    /// The rules of those above it.
+    /// Returns the rules of the folders above it.
     pub(super) fn rules(&self) -> &Arc<Rules> {
         match self {
             Self::Top { rules, .. } => rules,
@@ -88,7 +89,7 @@ impl Folder {
         }
     }
 
-    /// If the cursor points into this folder: how many of its names lead here.
+    /// If the cursor points into this folder, returns how many of the cursor's names lead here.
     pub(super) fn on_cursor(&self) -> Option<usize> {
         match self {
             Self::Top { on_cursor, .. } => *on_cursor,
@@ -98,7 +99,8 @@ impl Folder {
 }
 
 impl Listing {
-    /// Lists a folder. `stopped` is looked at now and then; a list that was stopped says so.
+    /// Lists a folder, and returns whether the folder has ignore files. Calls `stopped` now and then, and
+    /// ends early if that returns true.
     pub(super) fn read(
         folder: &Folder,
         open: &OwnedFd,
@@ -136,7 +138,7 @@ impl Listing {
                 if stopped() {
                     break;
                 }
-                // What grows has room for as much again.
+                // A list that grows may hold room for as much again.
                 let weight = 2 * listing.weight();
                 if !listing.charge.set(weight) {
                     return Err(no_room());
@@ -152,7 +154,7 @@ impl Listing {
         self.path.len() + self.names.len() + names + pieces * PIECE_BYTES
     }
 
-    /// Leaves out what the search does not look at, and puts the rest in order.
+    /// Leaves out the entries that the search does not look at, and sorts the rest.
     pub(super) fn choose(
         &mut self,
         filter: &Filter,
@@ -196,7 +198,7 @@ impl Listing {
         &self.names[name.range()]
     }
 
-    /// Drops what comes before the cursor, whose name at `depth` is in this folder.
+    /// Drops the entries before the cursor, whose name at `depth` is in this folder.
     fn skip_before(&mut self, cursor: &Cursor, depth: usize) {
         let names = &self.names;
         let mut rest = cursor.names().skip(depth);
@@ -212,7 +214,7 @@ impl Listing {
         }
     }
 
-    /// Is the first name left the cursor's own?
+    /// Notes whether the first remaining name is the cursor's own.
     fn mark_cursor(&mut self, cursor: &Cursor, depth: usize) {
         let mut rest = cursor.names().skip(depth);
         let Some(name) = rest.next() else { return };
@@ -225,7 +227,7 @@ impl Listing {
     }
 }
 
-/// File systems may leave it to us to find out what an entry is.
+/// Returns the type of an entry. Some file systems do not report it, so it is looked up.
 fn kind(folder: &OwnedFd, name: &[u8], told: FileType) -> FileType {
     if told != FileType::Unknown {
         return told;

@@ -1,13 +1,13 @@
 //! `search_files`: text in files by regular expression, and files by name, with the engine of ripgrep.
 //!
-//! | file | what lives there |
+//! | file | content |
 //! |---|---|
-//! | `args`, `result`, `render` | what the model says and reads |
-//! | `query` | the pattern, ready to search with |
-//! | `tree`, `filter`, `listing` | the folders, by open directories; what in them is left out, with `files/ignore` |
-//! | `pool`, `worker` | many threads, one order: what is found is the same whoever finds it first |
-//! | `sink`, `clip` | what is kept of a match |
-//! | `page`, `cursor` | what fits into one answer, and where the next goes on |
+//! | `args`, `result`, `render` | the arguments and the results |
+//! | `query` | the compiled pattern |
+//! | `tree`, `filter`, `listing` | the folders, as open directories, and which entries are left out, with `files/ignore` |
+//! | `pool`, `worker` | many threads, one order: the results are the same whichever thread finds one first |
+//! | `sink`, `clip` | the parts of a match that are kept |
+//! | `page`, `cursor` | the results that fit into one answer, and where the next one goes on |
 
 mod args;
 mod clip;
@@ -55,7 +55,7 @@ pub use result::SearchResult;
 use tree::{Start, Tree};
 use worker::Search;
 
-/// Searches at once; more wait. Each takes a thread for every processor.
+/// The most searches at once; further ones wait. Each takes a thread for every processor.
 pub(crate) const AT_ONCE: usize = 4;
 
 pub(crate) fn tool() -> Tool<Host> {
@@ -63,7 +63,7 @@ pub(crate) fn tool() -> Tool<Host> {
     define(move |host, args, cx| search(host, args, cx, turns.clone()))
 }
 
-/// The tool as models know it, whatever does the work.
+/// Defines the tool as models know it, with the handler that does the work.
 pub fn define<S: Send + Sync + 'static>(
     handler: impl Handler<S, Args, ToolResult<Answer<SearchResult>>, WithState>,
 ) -> Tool<S> {
@@ -101,14 +101,14 @@ pub(crate) async fn search(
     let flag = stop.0.clone();
     let own = cx.clone();
     blocking_within(&cx, move |memory| {
-        // Given back with this step: threads may go on for a moment after nobody waits for them.
+        // The turn is given back with this step: the threads may go on for a moment after the caller has gone.
         let _turn = &turn;
         run(&host, &here, &args, &own, memory, &flag)
     })
     .await
 }
 
-/// Sets its flag when the request's future is dropped: the threads see it at their next step.
+/// Sets its flag when the request's future is dropped. The threads see the flag at their next step.
 #[derive(Default)]
 struct StopOnDrop(Arc<AtomicBool>);
 
@@ -118,7 +118,7 @@ impl Drop for StopOnDrop {
     }
 }
 
-/// One search, from the arguments to the answer.
+/// Runs one search, from the arguments to the answer.
 fn run(
     host: &Host,
     here: &Here,
@@ -144,7 +144,7 @@ fn run(
     Ok(Answer::new(found.fit_for(room), text))
 }
 
-/// Searches until it is done, `stop` is set, or `look` says that it is time; `look` is told how many files were searched.
+/// Searches until all is found, `stop` is set, or `look` returns true. `look` gets the number of files searched so far.
 fn find(
     host: &Host,
     here: &Here,
@@ -213,7 +213,7 @@ mod tests {
         super::find(host, here, args, (room, &query), &meter, stop, look)
     }
 
-    /// A folder with 40 folders of 10 files of 3 matches each, and a host that knows it.
+    /// Makes a folder with 40 folders of 10 files of 3 matches each, and a host that knows it.
     fn host() -> (tempfile::TempDir, Host) {
         let dir = tempfile::tempdir().unwrap();
         for folder in 0..40 {
@@ -252,7 +252,7 @@ mod tests {
         let (mut cursor, mut seen) = (None, Vec::new());
         for round in 0.. {
             let args = args(json!({ "pattern": "x", "cursor": cursor }));
-            // Stopped at once, the threads come as far as they come; now and then they come further.
+            // The threads are stopped at once, but sometimes get a little further.
             let found = search(&host, &args, |_| round % 8 != 7);
             let matches = found.matches.unwrap();
             seen.extend(matches.into_iter().map(|found| (found.path, found.line)));
@@ -287,7 +287,7 @@ mod tests {
         assert!(found.searched_files <= 10, "{}", found.searched_files);
     }
 
-    /// The limit is one of a user, and root has none: so this process is started again as somebody who runs nothing else.
+    /// The limit counts per user, and root has none: so this process is started again as a user that runs nothing else.
     #[test]
     fn a_search_goes_on_with_the_threads_that_it_gets_and_without_any_it_says_so() {
         const NAME: &str = "files::search::tests::a_search_goes_on_with_the_threads_that_it_gets_and_without_any_it_says_so";
@@ -296,7 +296,7 @@ mod tests {
             let mut again = Command::new(env::current_exe().unwrap());
             again.args([NAME, "--exact", "--nocapture", "--test-threads=1"]);
             again.uid(NOBODY_ELSE).gid(NOBODY_ELSE).current_dir("/");
-            // Only root can do that, and not from where nobody else may go.
+            // Only root can do that, and only from a folder that other users may enter.
             if let Ok(ended) = again.output() {
                 let said = String::from_utf8_lossy(&ended.stdout);
                 assert!(

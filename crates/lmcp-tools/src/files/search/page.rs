@@ -1,4 +1,4 @@
-//! What fits into one answer.
+//! The page of results that fits into one answer.
 
 use std::sync::Arc;
 
@@ -22,27 +22,27 @@ pub(crate) enum Stop {
     Time,
 }
 
-/// The answer, as it grows in order.
+/// The answer, which grows in order.
 pub(super) struct Page {
     want: Want,
     entries: Vec<Entry>,
     used: Budget,
     pub(super) searched: u64,
     skipped: Skipped,
-    /// Everything up to here is in the answer.
+    /// The answer holds everything up to this position.
     reached: Option<Position>,
     pub(super) stop: Option<Stop>,
 }
 
-/// What the answer may hold.
+/// The limits of the answer.
 #[derive(Clone, Copy)]
 pub(super) struct Want {
     limit: Budget,
-    /// What a path is longer by than the name below the folder that is searched.
+    /// How many bytes a path is longer than the name below the folder that is searched.
     prefix_bytes: usize,
 }
 
-/// A number of results, and how large they are.
+/// A number of results, and their size.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Budget {
     items: usize,
@@ -52,12 +52,12 @@ pub(super) struct Budget {
 
 /// One result.
 pub(super) struct Entry {
-    /// Below the folder that is searched.
+    /// The path below the folder that is searched.
     pub(super) file: Arc<[u8]>,
     pub(super) kept: Kept,
 }
 
-/// What is kept of a file or a match.
+/// A result as it is kept.
 pub(super) enum Kept {
     /// A match; its path is filled in at the end.
     Line(Match),
@@ -65,30 +65,30 @@ pub(super) enum Kept {
     Count(u64),
 }
 
-/// What came of some files next to each other.
+/// The results of some files next to each other.
 #[derive(Default)]
 pub(super) struct Outcome {
     pub(super) entries: Vec<Entry>,
     pub(super) used: Budget,
     pub(super) searched: u64,
     pub(super) skipped: Skipped,
-    /// Everything up to here is in it.
+    /// The outcome holds everything up to this position.
     pub(super) reached: Option<Position>,
     pub(super) end: End,
 }
 
-/// Were all the files searched?
+/// Whether all the files were searched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum End {
     #[default]
     All,
-    /// No: there are more results already than the answer has room for.
+    /// No: there are already more results than the answer has room for.
     Full,
     /// No: the search was stopped.
     Stopped,
 }
 
-/// The most results that are kept, whatever fits.
+/// The most results that are kept, even if more would fit.
 const ITEMS: usize = 10_000;
 
 impl Want {
@@ -118,7 +118,7 @@ impl Page {
         }
     }
 
-    /// Takes what comes next in order. After the first that is not whole there is nothing more to take.
+    /// Adds the next outcome in order. After the first that is not whole there is nothing more to add.
     pub(super) fn take(&mut self, outcome: Outcome) {
         self.searched += outcome.searched;
         self.skipped.add(outcome.skipped);
@@ -132,7 +132,8 @@ impl Page {
             self.used = used;
             self.reached = Some(entry.position());
             self.entries.push(entry);
-            // What comes after a full answer may have been dropped, so full is full to the byte.
+            // Results after a full answer may have been dropped, so the answer must be full to the
+            // byte.
             if self.used.reaches(&self.want.limit) {
                 let by_limit = self.used.items >= self.want.limit.items;
                 self.stop = Some(if by_limit { Stop::Limit } else { Stop::Room });
@@ -147,12 +148,12 @@ impl Page {
         }
     }
 
-    /// What there is still room for.
+    /// Returns how much room is left.
     pub(super) fn left(&self) -> Budget {
         self.want.limit.minus(&self.used)
     }
 
-    /// The answer.
+    /// Returns the answer.
     pub(super) fn into_found(self, args: &Args, earlier: Option<&Cursor>) -> SearchResult {
         let seen = earlier.map_or(0, |cursor| cursor.seen) + self.entries.len() as u64;
         let reached = self
@@ -225,7 +226,7 @@ impl Entry {
 }
 
 impl Budget {
-    /// A match, without what comes after it.
+    /// Returns the cost of a match, without the lines after it.
     pub(super) fn of_match(found: &Match, path_bytes: usize) -> Self {
         /// The names of the members and their punctuation.
         const MEMBERS: usize = 64;
@@ -242,7 +243,7 @@ impl Budget {
         cost
     }
 
-    /// A line of context.
+    /// Returns the cost of a line of context.
     pub(super) fn of_context(line: &str) -> Self {
         Self {
             items: 0,
@@ -251,7 +252,7 @@ impl Budget {
         }
     }
 
-    /// A path, perhaps with a number.
+    /// Returns the cost of a path, perhaps with a number.
     pub(super) fn of_file(path_bytes: usize) -> Self {
         Self {
             items: 1,
@@ -266,7 +267,7 @@ impl Budget {
         self.lines += other.lines;
     }
 
-    /// Is nothing left of a limit?
+    /// Returns whether nothing is left of a limit.
     pub(super) fn reaches(&self, limit: &Self) -> bool {
         self.items >= limit.items || self.bytes >= limit.bytes || self.lines >= limit.lines
     }
@@ -284,7 +285,7 @@ impl Budget {
     }
 }
 
-/// What a text takes in JSON.
+/// Returns how many bytes a text takes in JSON.
 fn json_bytes(text: &str) -> usize {
     text.chars().map(json_length).sum()
 }

@@ -1,9 +1,10 @@
-//! Many threads, one order.
+//! Many threads, one order of the results.
 //!
-//! Every piece of work has a key, and keys sort like the results: a folder's pieces have its key and a number more. What
-//! is not begun, what runs and what is done are three maps by key. Threads take the first piece that is not begun; a
-//! result goes into the answer once nothing before it is outstanding. As soon as the results at hand would fill the
-//! answer, whatever comes after them is dropped: so no more is kept than is shown, and nobody searches for nothing.
+//! Every piece of work has a key, and keys sort like the results: the pieces of a folder have its key and one more
+//! number. Three maps by key hold the pieces that are not begun, those that run, and those that are done. Threads take
+//! the first piece that is not begun. A result goes into the answer once no piece before it is outstanding. As soon as
+//! the results at hand would fill the answer, all pieces after them are dropped: so no more is kept than is shown, and
+//! no thread searches in vain.
 
 use std::{
     collections::BTreeMap,
@@ -20,7 +21,7 @@ use std::{
     time::Duration,
 };
 
-use crate::files::meter::Charge;
+use crate::{files::meter::Charge, giving_way::give_way};
 
 use super::{
     listing::{BATCH, Folder, Listing},
@@ -29,16 +30,16 @@ use super::{
     worker::{Files, Flags, Listed, Search, Worker},
 };
 
-/// The threads of one search, and what they share.
+/// The threads of one search, and their shared state.
 pub(super) struct Pool<'a> {
     search: Search<'a>,
     state: Mutex<State>,
-    /// Tells threads when there is something to do, or nothing more.
+    /// Wakes threads when there is something to do, or nothing more.
     changed: Condvar,
-    /// Tells whoever waits for the end.
+    /// Wakes the caller that waits for the end.
     over: Condvar,
     stop: &'a AtomicBool,
-    /// For each thread: what it does is no longer wanted.
+    /// For each thread: whether its work is no longer wanted.
     unwanted: Vec<AtomicBool>,
 }
 
@@ -46,12 +47,12 @@ type Key = Vec<u32>;
 
 struct State {
     todo: BTreeMap<Key, Task>,
-    /// Which thread does it.
+    /// The thread that works on each piece.
     running: BTreeMap<Key, usize>,
     done: BTreeMap<Key, Outcome>,
     /// Nothing after this piece is needed.
     horizon: Option<Key>,
-    /// Does a thread wait because too much is done ahead of what the answer takes next?
+    /// Whether a thread waits because too much is done ahead of the piece that the answer takes next.
     is_ahead: bool,
     page: Page,
 }
@@ -63,11 +64,11 @@ enum Task {
     Named(File),
 }
 
-/// The most threads; more wait for each other than they gain. Ripgrep's number.
+/// The most threads, as in ripgrep: with more, the threads wait for each other longer than they gain.
 const THREADS: usize = 12;
-/// What may be done ahead of the piece that the answer takes next, in pieces.
+/// The most pieces that may be done ahead of the one that the answer takes next.
 const MOST_AHEAD: usize = 2048;
-/// How often somebody looks whether the search should end.
+/// How often the search checks whether it should end.
 const LOOK: Duration = Duration::from_millis(20);
 
 impl<'a> Pool<'a> {
@@ -92,7 +93,7 @@ impl<'a> Pool<'a> {
         }
     }
 
-    /// Searches until everything is found, the answer is full, or `look` says so.
+    /// Searches until everything is found, the answer is full, or `look` returns true.
     ///
     /// # Errors
     /// Not one thread can be started.
@@ -119,7 +120,7 @@ impl<'a> Pool<'a> {
                 match started {
                     Ok(_) => {}
                     Err(err) if id == 0 => return Err(err),
-                    // With fewer it takes longer.
+                    // With fewer threads the search takes longer.
                     Err(_) => break,
                 }
             }
@@ -137,7 +138,7 @@ impl<'a> Pool<'a> {
         Ok(page)
     }
 
-    /// The memory of threads beside the first, as many as there is plenty of room for.
+    /// Reserves the memory of threads beside the first, as many as there is plenty of room for.
     fn helpers(&self, most: usize) -> Vec<Charge> {
         let Search { meter, query, .. } = self.search;
         let charges = (0..most).map_while(|_| meter.take_of_plenty(query.thread_bytes));
@@ -152,11 +153,12 @@ impl<'a> Pool<'a> {
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         self.stop.store(true, Ordering::Relaxed);
-        // Under the lock, or a thread that is about to wait would miss it.
+        // The threads are woken under the lock: else a thread that is about to wait would miss it.
         self.changed.notify_all();
     }
 
     fn work(&self, id: usize) {
+        give_way();
         let flags = Flags {
             all: self.stop,
             own: &self.unwanted[id],
@@ -184,7 +186,7 @@ impl<'a> Pool<'a> {
         }
     }
 
-    /// The first piece that is not begun; waits while others may still make some.
+    /// Returns the first piece that is not begun. Waits while other threads may still make some.
     fn claim(&self, id: usize) -> Option<(Key, Task)> {
         let mut state = self.lock();
         loop {
@@ -206,7 +208,8 @@ impl<'a> Pool<'a> {
         }
     }
 
-    /// Puts the pieces of a folder in its place. The first is for the same thread if it is files: their folder is open.
+    /// Replaces a folder by its pieces. If the first piece is files, the same thread takes it, because their folder is
+    /// open.
     fn expand(&self, id: usize, key: &Key, pieces: Vec<Task>) -> Option<(Key, Task)> {
         let mut state = self.lock();
         state.running.remove(key);
@@ -254,7 +257,7 @@ impl<'a> Pool<'a> {
         }
     }
 
-    /// Finds the piece that fills the answer even if nothing more comes before it, and drops all after it.
+    /// Finds the piece that fills the answer even if nothing more comes before it, and drops all pieces after it.
     fn drop_what_is_not_needed(&self, state: &mut State) {
         let left = state.page.left();
         let mut used = Budget::default();
@@ -280,7 +283,7 @@ impl<'a> Pool<'a> {
 }
 
 impl State {
-    /// Takes into the answer what has nothing outstanding before it.
+    /// Moves results into the answer that have no outstanding piece before them.
     fn commit(&mut self) {
         while self.page.stop.is_none() {
             let Some(first) = self.done.first_entry() else {
@@ -299,7 +302,8 @@ impl State {
         }
     }
 
-    /// Is so much done already that the piece the answer takes next should come first? That one is never held up.
+    /// Returns whether so much is done that the piece the answer takes next must come first. That piece itself is never
+    /// held up.
     fn is_too_far_ahead(&self) -> bool {
         let is_next = match (self.todo.keys().next(), self.done.keys().next()) {
             (Some(todo), Some(done)) => todo < done,
@@ -308,13 +312,13 @@ impl State {
         self.done.len() >= MOST_AHEAD && !is_next
     }
 
-    /// Is there nothing more to do?
+    /// Returns whether there is nothing more to do.
     fn is_over(&self) -> bool {
         self.page.stop.is_some() || (self.todo.is_empty() && self.running.is_empty())
     }
 }
 
-/// The work in a folder, in order.
+/// Returns the work in a folder, in order.
 fn pieces(listing: &Arc<Listing>, open: OwnedFd) -> Vec<Task> {
     let count = listing.files.len();
     let mut open = Some(open);
@@ -329,7 +333,7 @@ fn pieces(listing: &Arc<Listing>, open: OwnedFd) -> Vec<Task> {
         }));
     }
     if count == 0 && listing.unfit > 0 {
-        // Nothing to do, but somebody has to count them.
+        // There is nothing to search, but the files must be counted.
         pieces.push(Task::Files(Files {
             listing: listing.clone(),
             range: 0..0,

@@ -1,4 +1,4 @@
-//! The pattern, ready to search with.
+//! The compiled pattern of a search.
 
 use std::sync::OnceLock;
 
@@ -10,20 +10,20 @@ use crate::{pattern, room::Room};
 
 use super::args::{Args, Case, Mode};
 
-/// What to look for in a file, and what to keep of it.
+/// The pattern to search for in a file, and the parts of a match that are kept.
 pub(super) struct Query {
     pub(super) mode: Mode,
     pub(super) matcher: RegexMatcher,
     searcher: SearcherBuilder,
-    /// Has it characters that other encodings write otherwise?
+    /// Whether the pattern has characters that other encodings write otherwise.
     pub(super) is_foreign: bool,
-    /// May a match span lines?
+    /// Whether a match may span lines.
     pub(super) multiline: bool,
-    /// Lines of context after a match.
+    /// The lines of context after a match.
     pub(super) after: usize,
-    /// Bytes of a line that are shown.
+    /// The bytes of a line that are shown.
     pub(super) width: usize,
-    /// Memory that a thread needs to look for it.
+    /// The memory that a thread needs to search.
     pub(super) thread_bytes: usize,
     /// The longest line that is searched in this memory.
     pub(super) short_line: usize,
@@ -32,17 +32,17 @@ pub(super) struct Query {
     longest_line: OnceLock<usize>,
 }
 
-/// Sets so many bytes more aside.
+/// Reserves so many bytes more.
 pub(super) type Need<'a> = &'a mut dyn FnMut(usize) -> ToolResult<()>;
 
-/// How large a pattern may become, in bytes. Most are small, and so little memory is set aside for them.
+/// How large a pattern may become, in bytes. Most patterns fit the small size, so little memory is reserved for them.
 struct Size {
     compiled: usize,
-    /// What compiling takes, beside what every search needs.
+    /// The memory for compiling, beside that of every search.
     compiling: usize,
-    /// What a thread keeps in order to run it fast, twice: one way for the end of a match, one for its beginning.
+    /// The cache that makes a thread fast. A thread has two: one finds the end of a match, one its beginning.
     cache: usize,
-    /// What a thread needs besides.
+    /// The other memory that a thread needs.
     thread: usize,
 }
 
@@ -59,7 +59,7 @@ const SIZES: [Size; 3] = [
         cache: 2048 * KIB,
         thread: 4096 * KIB,
     },
-    // The default of the `regex` crate. A pattern of that size is slow already.
+    // The default of the `regex` crate. A pattern of that size is already slow.
     Size {
         compiled: 10 * 1024 * KIB,
         compiling: 28 * 1024 * KIB,
@@ -68,22 +68,22 @@ const SIZES: [Size; 3] = [
     },
 ];
 const KIB: usize = 1024;
-/// What every search needs beside what it counts as it goes: the first thread, and a small pattern.
+/// The memory of every search beside the part that it counts as it goes: the first thread, and a small pattern.
 pub(super) const BASE_BYTES: usize = SIZES[0].thread_bytes() + 2048 * KIB + FREE;
-/// What the meter of a search gives without setting it aside: it is part of [`BASE_BYTES`].
+/// The memory that the meter of a search gives without reserving it, because it is part of [`BASE_BYTES`].
 pub(super) const FREE: usize = 512 * KIB;
-/// Brackets within brackets.
+/// The most levels of brackets within brackets.
 const NESTING: u32 = 100;
 /// The longest line, and in multiline searches the largest file, for which a thread needs no more memory.
 const SHORT_LINE: usize = 256 * KIB;
-/// The same, however much memory is free.
+/// The longest line, or largest file, however much memory is free.
 const MOST_LINE: usize = 64 * 1024 * KIB;
-/// Bytes of a pattern, compiled, times bytes of a line. At worst the time for a line grows with this product, and nothing
+/// Bytes of a compiled pattern times bytes of a line. At worst the time for a line grows with this product, and nothing
 /// can end the search of a line before its end.
 const MOST_WORK: usize = (512 * KIB) * SHORT_LINE;
 /// The size of a pattern for which [`MOST_LINE`] is not too much work.
 const SMALL_PATTERN: usize = MOST_WORK / MOST_LINE;
-/// Bytes of a line that are shown, at most and at least.
+/// The bytes of a line that are shown, at least and at most.
 const WIDTH: (usize, usize) = (80, 400);
 
 impl Query {
@@ -98,10 +98,10 @@ impl Query {
             .multi_line(args.multiline)
             .before_context(before)
             .after_context(after)
-            // Another process that shortens a mapped file would kill this one.
+            // If files were mapped, another process that shortens one would kill this process.
             .memory_map(MmapChoice::never())
             .binary_detection(BinaryDetection::quit(0));
-        // One match with its context always fits into an answer.
+        // With this width, one match with its context always fits into an answer.
         let width = room.bytes / (2 * (before + after + 1));
         let is_foreign = !args.pattern().is_ascii();
         let (builder, pattern) = builder(args);
@@ -126,7 +126,8 @@ impl Query {
         })
     }
 
-    /// The longest line that is searched, however much memory is free: the larger the pattern, the shorter.
+    /// Returns the longest line that is searched, however much memory is free: the larger the pattern, the shorter the
+    /// line.
     pub(super) fn longest_line(&self) -> usize {
         *self.longest_line.get_or_init(|| {
             let mut compiled = SMALL_PATTERN;
@@ -142,12 +143,13 @@ impl Query {
         builder.size_limit(compiled).build(&self.pattern).is_ok()
     }
 
-    /// One per thread: it keeps its buffers. Lines, and in multiline searches files, have at most so many bytes.
+    /// Makes a searcher for one thread, which keeps its buffers. Lines, and in multiline searches files, have at most so
+    /// many bytes.
     pub(super) fn searcher(&self, most: usize) -> Searcher {
         self.searcher.clone().heap_limit(Some(most)).build()
     }
 
-    /// The same for a file in this encoding, if there is such.
+    /// Makes a searcher for a file in this encoding, if that is known.
     pub(super) fn searcher_for(&self, encoding: &str, most: usize) -> Option<Searcher> {
         let encoding = Encoding::new(encoding).ok()?;
         let mut searcher = self.searcher.clone();
@@ -166,18 +168,18 @@ impl Size {
     }
 }
 
-/// Is this what a searcher says about a line, or in multiline searches a file, that is longer than it takes?
+/// Returns whether this is a searcher's error about a line, or in multiline searches a file, that is too long for it.
 pub(super) fn is_too_large(err: &std::io::Error) -> bool {
-    // It has no kind of its own.
+    // The error has no kind of its own.
     err.to_string().contains("allocation limit")
 }
 
-/// The longest line that a pattern of so many bytes, compiled, is looked for in.
+/// Returns the longest line in which a pattern of so many compiled bytes is searched.
 fn longest_line(compiled: usize) -> usize {
     (MOST_WORK / compiled).min(MOST_LINE)
 }
 
-/// The pattern, and how it is to be read.
+/// Returns the pattern, and the options to compile it.
 fn builder(args: &Args) -> (RegexMatcherBuilder, &str) {
     // Names are matched by a glob; see `Filter`.
     let pattern = match args.mode {
@@ -189,11 +191,11 @@ fn builder(args: &Args) -> (RegexMatcherBuilder, &str) {
         .fixed_strings(args.literal)
         .case_smart(args.case == Case::Smart)
         .case_insensitive(args.case == Case::Insensitive)
-        // `^` and `$` mean lines, as people expect.
+        // `^` and `$` match at line ends, as people expect.
         .multi_line(true)
         .dot_matches_new_line(args.multiline)
         .nest_limit(NESTING);
-    // `$` also matches before `\r\n`, unless somebody looks for the `\r` itself.
+    // `$` also matches before `\r\n`, unless the pattern contains `\r` itself.
     if !pattern.contains("\\r") && !pattern.contains('\r') {
         builder.crlf(true);
     }
@@ -201,7 +203,7 @@ fn builder(args: &Args) -> (RegexMatcherBuilder, &str) {
     (builder, pattern)
 }
 
-/// The pattern, compiled, in as little memory as it fits into.
+/// Compiles the pattern in as little memory as it fits into.
 fn matcher(
     builder: &RegexMatcherBuilder,
     pattern: &str,

@@ -1,4 +1,4 @@
-//! The text of an answer: what ripgrep would print, and a line about the whole.
+//! The text of an answer: the lines that ripgrep would print, and a summary.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use super::{
     result::{Match, SearchResult},
 };
 
-/// What a person reads.
+/// Returns the text for people.
 pub(super) fn render(found: &SearchResult, args: &Args) -> String {
     let mut text = summary(found, args);
     if found.found > 0 {
@@ -118,7 +118,7 @@ fn write_matches(text: &mut String, matches: &[Match]) {
     }
 }
 
-/// The last line of a match, without context.
+/// Returns the last line of a match, without context.
 fn end_line(found: &Match) -> u64 {
     found.line + found.text.matches('\n').count() as u64
 }

@@ -1,4 +1,4 @@
-//! What the model reads.
+//! The results of `search_files`.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -111,7 +111,7 @@ fn is_false(value: &bool) -> bool {
 }
 
 impl SearchResult {
-    /// Without the bulk where the client reads that in the text.
+    /// Removes the results where the client reads them in the text.
     pub(super) fn fit_for(mut self, room: Room) -> Self {
         if !room.in_structured {
             (self.matches, self.files, self.counts) = (None, None, None);
@@ -121,7 +121,7 @@ impl SearchResult {
 }
 
 impl Skipped {
-    /// How many unreadable or too large things are named.
+    /// How many unreadable or too large files are named.
     const EXAMPLES: usize = 5;
 
     pub(super) fn unreadable(

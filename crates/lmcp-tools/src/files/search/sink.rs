@@ -1,4 +1,4 @@
-//! What is kept of the matches in one file.
+//! Collects the matches of one file.
 
 use std::io;
 
@@ -16,25 +16,25 @@ use super::{
 /// Collects the matches of one file.
 pub(super) struct Collector<'a> {
     query: &'a Query,
-    /// Lines up to this one were in an earlier answer.
+    /// The last line that was in an earlier answer.
     after_line: u64,
-    /// What there is still room for.
+    /// The room that is left.
     left: Budget,
-    /// What each match costs beside its own text.
+    /// The cost of each match beside its own text.
     path_bytes: usize,
     pub(super) kept: Vec<Kept>,
     pub(super) used: Budget,
-    /// Matching lines, in mode `count`.
+    /// The number of matching lines, in mode `count`.
     pub(super) count: u64,
-    /// Was a NUL byte found?
+    /// Whether a NUL byte was found.
     pub(super) is_binary: bool,
-    /// Was something found in text that is not UTF-8?
+    /// Whether a match is in text that is not UTF-8.
     pub(super) is_foreign: bool,
-    /// No more matches are taken; only the context of the last.
+    /// Whether no more matches are taken, only the context of the last.
     pub(super) is_full: bool,
-    /// Lines before the next match.
+    /// The lines before the next match.
     before: Vec<String>,
-    /// Is the last match one that was kept? Then its context is too.
+    /// Whether the last match was kept, so that its context is kept too.
     keeps_context: bool,
 }
 
@@ -56,7 +56,7 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Keeps a matching line. Says whether the search goes on.
+    /// Keeps a matching line. Returns whether the search goes on.
     fn keep(&mut self, found: &SinkMatch<'_>) -> bool {
         let line = found.line_number().unwrap_or(0);
         let before = std::mem::take(&mut self.before);
@@ -70,7 +70,7 @@ impl<'a> Collector<'a> {
         let text = clip::without_end(found.bytes());
         let at = self.query.matcher.find(text).ok().flatten();
         let at = at.map_or(0, |at| at.start());
-        // In a multiline match the column is that in its first line.
+        // The column of a multiline match is that in its first line.
         let line_start = text[..at].iter().rposition(|byte| *byte == b'\n');
         let column = at - line_start.map_or(0, |end| end + 1);
         self.is_foreign |= std::str::from_utf8(text).is_err();
@@ -88,7 +88,7 @@ impl<'a> Collector<'a> {
         self.kept.push(Kept::Line(found));
         self.keeps_context = true;
         self.is_full = self.used.reaches(&self.left);
-        // The lines after the last match are still wanted.
+        // The lines after the last match are still needed.
         !self.is_full || self.query.after > 0
     }
 }

@@ -1,4 +1,4 @@
-//! The folder that is searched, as an open directory. Whatever is read is opened below it, through no link.
+//! The folder that is searched, as an open directory. All files are opened below it, through no link.
 
 use std::{
     fs::File,
@@ -27,7 +27,7 @@ use crate::{
 
 use super::args::Args;
 
-/// Where the search begins.
+/// The place where the search begins.
 pub(super) enum Start {
     /// A folder.
     Folder(Arc<Rules>),
@@ -37,12 +37,12 @@ pub(super) enum Start {
 
 /// The folder that is searched.
 pub(super) struct Tree {
-    /// Nothing to go into, where a single file is searched.
+    /// `None` if a single file is searched.
     base: Option<OwnedFd>,
     /// The path from the topmost folder whose ignore files count to `base`, with a `/` at its end. All paths in the
     /// search begin with it.
     pub(super) above: Vec<u8>,
-    /// As the model named it.
+    /// The path as the caller named it.
     shown: PathBuf,
     confined: bool,
     hard_links: HardLinks,
@@ -50,16 +50,16 @@ pub(super) struct Tree {
 
 /// Why a file is not searched.
 pub(super) enum Refused {
-    /// Not a regular file, or no longer there.
+    /// The name is no regular file, or does not exist any more.
     NotAFile,
-    /// It has several names.
+    /// The file has several names.
     HardLink,
-    /// The system said no.
+    /// The system returned this error.
     Unreadable(Errno),
 }
 
 impl Tree {
-    /// Opens what the arguments name.
+    /// Opens the folder or file that the arguments name.
     pub(super) fn open(
         place: &Place<'_>,
         args: &Args,
@@ -112,7 +112,8 @@ impl Tree {
     pub(super) fn open_file(&self, folder: BorrowedFd<'_>, name: &[u8]) -> Result<File, Refused> {
         let file = match open_here(folder, name) {
             Ok(file) => file,
-            // Gone, or swapped for a link, a socket or a device without a driver since it was listed.
+            // The file is gone, or was replaced by a link, a socket or a device without a driver since it was
+            // listed.
             Err(Errno::NOENT | Errno::LOOP | Errno::NXIO | Errno::NODEV) => {
                 return Err(Refused::NotAFile);
             }
@@ -128,7 +129,7 @@ impl Tree {
         Ok(file)
     }
 
-    /// Which ignore files may be read.
+    /// Returns which ignore files may be read.
     pub(super) fn reach(&self) -> Reach {
         Reach {
             confined: self.confined,
@@ -136,12 +137,12 @@ impl Tree {
         }
     }
 
-    /// A path of this search below the folder that is searched.
+    /// Returns the part of a path below the folder that is searched.
     pub(super) fn below<'a>(&self, path: &'a [u8]) -> &'a [u8] {
         path.get(self.above.len()..).unwrap_or_default()
     }
 
-    /// A path of this search, for messages.
+    /// Returns a path of this search, for messages.
     pub(super) fn shown(&self, path: &[u8]) -> String {
         let below = self.below(path);
         if below.is_empty() {

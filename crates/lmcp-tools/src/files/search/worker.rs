@@ -36,7 +36,7 @@ use super::{
     tree::{Refused, Tree},
 };
 
-/// What all threads of a search look at.
+/// The state that all threads of a search share.
 #[derive(Clone, Copy)]
 pub(super) struct Search<'a> {
     pub(super) tree: &'a Tree,
@@ -44,11 +44,12 @@ pub(super) struct Search<'a> {
     pub(super) filter: &'a Filter,
     pub(super) cursor: Option<&'a Cursor>,
     pub(super) meter: &'a Arc<Meter>,
-    /// What a path is longer by in the answer than below the tree.
+    /// How many bytes a path is longer in the answer than below the tree.
     pub(super) prefix_bytes: usize,
 }
 
-/// Set when a worker's result is no longer wanted: the search ends, or what it does comes after what the answer holds.
+/// Set when a worker's result is no longer needed: the search ends, or the result would come after the end of the
+/// answer.
 #[derive(Clone, Copy)]
 pub(super) struct Flags<'a> {
     pub(super) all: &'a AtomicBool,
@@ -59,21 +60,21 @@ pub(super) struct Flags<'a> {
 pub(super) struct Files {
     pub(super) listing: Arc<Listing>,
     pub(super) range: Range<usize>,
-    /// The folder, if it is open already.
+    /// The folder, if it is already open.
     pub(super) open: Option<OwnedFd>,
 }
 
-/// What a folder turned out to be.
+/// The result of listing a folder.
 pub(super) enum Listed {
-    /// This, and the folder is still open.
+    /// The listing, and the folder, which is still open.
     Open(Arc<Listing>, OwnedFd),
-    /// Not readable, or gone.
+    /// The folder is not readable, or gone.
     Nothing(Outcome),
     /// The search was stopped meanwhile.
     Stopped,
 }
 
-/// What searches a file with a long line, in multiline searches a large one, or one that is not UTF-8.
+/// A searcher for a file with a long line, in multiline searches a large file, or for a file that is not UTF-8.
 struct Special {
     searcher: Searcher,
     /// The longest line, in bytes.
@@ -82,11 +83,11 @@ struct Special {
     _charge: Option<Charge>,
 }
 
-/// One thread's own things.
+/// The state of one thread.
 pub(super) struct Worker<'a> {
     search: Search<'a>,
     flags: Flags<'a>,
-    /// A copy of its own, because threads would wait for each other's scratch space.
+    /// A copy for this thread, because threads that share one would wait for each other's scratch space.
     matcher: RegexMatcher,
     searcher: Searcher,
     buffer: Vec<MaybeUninit<u8>>,
@@ -140,7 +141,7 @@ impl<'a> Worker<'a> {
         Listed::Open(Arc::new(listing), open)
     }
 
-    /// Searches some files of one folder, as long as there is room for what is found.
+    /// Searches some files of one folder, as long as there is room for results.
     pub(super) fn search(&mut self, files: Files, left: Budget) -> Outcome {
         let Files {
             listing,
@@ -187,7 +188,7 @@ impl<'a> Worker<'a> {
                 last_whole = Some(*name);
                 continue;
             }
-            // The last match says how far it came, if there is one.
+            // If there is a match in this file, the last match tells how far the search came.
             if outcome.entries.len() > before {
                 return outcome;
             }
@@ -205,7 +206,7 @@ impl<'a> Worker<'a> {
         let mut outcome = Outcome::default();
         self.path.clear();
         let after_line = self.search.cursor.map(|cursor| cursor.after.line);
-        // A cursor without a line stands behind the file.
+        // A cursor without a line stands after the file.
         if after_line != Some(None) {
             self.search_file(file, after_line.flatten().unwrap_or(0), left, &mut outcome);
         }
@@ -273,7 +274,7 @@ impl<'a> Worker<'a> {
             outcome.used.add(sink.used);
         }
         if stopped {
-            // What was found before stays; a number of lines would be wrong.
+            // Matches that were found before stay; a count of lines would be wrong.
             outcome.end = End::Stopped;
             return;
         }
@@ -285,7 +286,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Searches a file; and tells whether it is not UTF-8.
+    /// Searches a file, and returns whether the file is not UTF-8.
     fn search_once(
         &mut self,
         file: &File,
@@ -303,7 +304,7 @@ impl<'a> Worker<'a> {
         (done, reader.is_foreign)
     }
 
-    /// The searcher for another attempt, from the beginning of the file; `None` if nothing better can be had.
+    /// Returns the searcher for another attempt, from the beginning of the file; `None` if there is no better one.
     fn search_again(
         &self,
         mut file: &File,
@@ -312,7 +313,7 @@ impl<'a> Worker<'a> {
         is_foreign: bool,
     ) -> Option<Special> {
         let Search { query, meter, .. } = self.search;
-        // The memory of the last attempt is given back before more is taken.
+        // The memory of the last attempt is released before more is taken.
         let (mut most, mut encoding) =
             last.map_or((query.short_line, None), |last| (last.most, last.encoding));
         if done.as_ref().is_err_and(is_too_large) {
@@ -357,9 +358,9 @@ impl Flags<'_> {
     }
 }
 
-/// The memory to try next, where lines of `most` bytes were not enough; `None` if there is no more to be had.
+/// Returns the memory to try next, if lines of `most` bytes were not enough; `None` if there is no more.
 fn wider(file: &File, query: &Query, most: usize) -> Option<usize> {
-    // Over several lines all of the file is needed. A little more, so that its end is seen.
+    // A search over several lines needs the whole file, and one byte more to see its end.
     let whole = match query.multiline {
         true => usize::try_from(file.metadata().ok()?.len()).ok()? + 1,
         false => 0,
@@ -370,7 +371,7 @@ fn wider(file: &File, query: &Query, most: usize) -> Option<usize> {
     can_grow.then(|| (most * times).max(whole).min(longest))
 }
 
-/// The encoding of a file, unless that is UTF-8.
+/// Returns the encoding of a file, unless that is UTF-8.
 fn encoding_of(file: &File) -> Option<&'static str> {
     let mut head = vec![0; HEAD_BYTES];
     let length = file.read_at(&mut head, 0).ok()?;
@@ -379,13 +380,13 @@ fn encoding_of(file: &File) -> Option<&'static str> {
     (encoding != Encoding::Utf8).then(|| encoding.name())
 }
 
-/// A file whose end comes early, as an error, when the search is stopped.
+/// A file that returns an error early when the search is stopped.
 struct Watched<'a> {
     file: &'a File,
     flags: Flags<'a>,
-    /// Is it of interest whether it is UTF-8?
+    /// Whether to check that the file is UTF-8.
     looks: bool,
-    /// It is not.
+    /// Whether the file is not UTF-8.
     is_foreign: bool,
 }
 
@@ -396,7 +397,7 @@ impl Read for Watched<'_> {
         }
         let length = self.file.read(buffer)?;
         if self.looks && !self.is_foreign {
-            // The end of a character that began before.
+            // The first bytes may be the end of a character that began before.
             let inside = |byte: &&u8| **byte & 0b1100_0000 == 0b1000_0000;
             let begun = buffer[..length].iter().take(3).take_while(inside).count();
             let text = std::str::from_utf8(&buffer[begun..length]);
@@ -406,8 +407,8 @@ impl Read for Watched<'_> {
     }
 }
 
-/// From here on the memory for a line grows in smaller steps.
+/// From this size on, the memory for a line grows in smaller steps.
 const MANY: usize = 4 << 20;
 
-/// How much of a file is looked at to learn its encoding.
+/// How many bytes of a file are read to find its encoding.
 const HEAD_BYTES: usize = 256 << 10;

@@ -1,4 +1,4 @@
-//! The addresses of network interfaces, from `getifaddrs`. `/proc` does not tell those of IPv4.
+//! The addresses of network interfaces, from `getifaddrs`. `/proc` does not hold those of IPv4.
 
 use std::net::IpAddr;
 
@@ -20,7 +20,7 @@ pub(super) struct Address {
 /// The most addresses that are kept.
 const ADDRESSES: usize = 1024;
 
-/// All addresses of all interfaces.
+/// Returns all addresses of all interfaces.
 pub(super) fn addresses() -> Reading<Vec<Address>> {
     let found =
         getifaddrs().map_err(|err| format!("cannot ask the kernel for addresses: {err}"))?;
@@ -42,7 +42,8 @@ pub(super) fn addresses() -> Reading<Vec<Address>> {
 
 impl Address {
     fn new(label: &str, address: IpAddr, netmask: IpAddr) -> Self {
-        // An address may have a label, `eth0:backup`, which stands where its interface is named. No interface has a colon.
+        // An address may have a label, `eth0:backup`, in place of the name of its interface. No name of an interface has a
+        // colon.
         let interface = label.split(':').next().unwrap_or(label);
         let prefix_length = match netmask {
             IpAddr::V4(mask) => mask.to_bits().count_ones(),
@@ -56,7 +57,7 @@ impl Address {
     }
 }
 
-/// `None` for addresses of hardware.
+/// Returns an IP address; `None` for addresses of hardware.
 fn ip(address: &SockaddrStorage) -> Option<IpAddr> {
     let v4 = || Some(address.as_sockaddr_in()?.ip().into());
     let v6 = || Some(address.as_sockaddr_in6()?.ip().into());

@@ -1,4 +1,4 @@
-//! The limits that this server and its children run under, of both versions of control groups.
+//! The limits of this server and its children, from both versions of control groups.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -24,13 +24,13 @@ pub(crate) struct Cgroup {
     pids_current: Option<u64>,
 }
 
-/// Version 1 writes "no limit" as a number no machine has.
+/// The least number that means "no limit" in version 1, which writes a number that no machine has.
 const NO_LIMIT: u64 = 1 << 60;
 
 pub(super) fn read(source: &Source) -> Reading<Cgroup> {
     let own = source.read("proc/self/cgroup")?;
     let unified = own.lines().find_map(|line| line.strip_prefix("0::"));
-    // A host may have both mounted, and then the limits are those of version 1.
+    // A host may have both versions mounted, and then the limits are those of version 1.
     let is_mounted = source.has("sys/fs/cgroup/cgroup.controllers");
     if let Some(path) = unified.filter(|_| is_mounted) {
         return Ok(version_2(source, path));
@@ -106,8 +106,8 @@ struct Groups<'a> {
 }
 
 impl Groups<'_> {
-    /// The folders of the group and of those above it. In a container the path may be that of the host, of which only
-    /// the end is mounted: then the mount itself is the group.
+    /// Returns the folders of the group and of those above it. In a container the path may be that of the host, of
+    /// which only the end is mounted: then the mount itself is the group.
     fn folders(&self) -> impl Iterator<Item = String> {
         std::iter::successors(Some(self.path.trim_end_matches('/')), |path| {
             path.rfind('/').map(|end| &path[..end])
@@ -115,14 +115,14 @@ impl Groups<'_> {
         .map(|path| format!("{}{path}", self.mount))
     }
 
-    /// The smallest of the limits.
+    /// Returns the smallest of the limits.
     fn least<T: PartialOrd>(&self, file: &str, parse: impl Fn(&str) -> Option<T>) -> Option<T> {
         self.folders()
             .filter_map(|folder| parse(self.source.read(&format!("{folder}/{file}")).ok()?.trim()))
             .reduce(|a, b| if b < a { b } else { a })
     }
 
-    /// A value of the group itself.
+    /// Returns a value of the group itself.
     fn own(&self, file: &str) -> Option<u64> {
         self.folders()
             .find_map(|folder| self.source.value(&format!("{folder}/{file}")))

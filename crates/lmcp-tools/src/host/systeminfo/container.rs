@@ -15,13 +15,13 @@ pub(crate) struct Container {
     found_by: Option<String>,
 }
 
-/// Traces in the order in which they are believed: a pod is also a container of some engine.
+/// Files that containers leave, in the order in which they are believed: a pod is also a container of some engine.
 const FILES: [(&str, &str); 3] = [
     ("var/run/secrets/kubernetes.io", "kubernetes"),
     ("run/.containerenv", "podman"),
     (".dockerenv", "docker"),
 ];
-/// What the first process's control group is called in containers.
+/// Names of the first process's control group in containers.
 const GROUPS: [(&str, &str); 5] = [
     ("kubepods", "kubernetes"),
     ("docker", "docker"),
@@ -40,13 +40,13 @@ fn find(source: &Source) -> Option<(String, String)> {
     if let Some((path, kind)) = by_file {
         return Some(((*kind).to_owned(), format!("/{path}")));
     }
-    // What the container's manager wrote down.
+    // The container's manager writes this file.
     if let Ok(kind) = source.read("run/systemd/container")
         && !kind.trim().is_empty()
     {
         return Some((kind.trim().to_owned(), "/run/systemd/container".to_owned()));
     }
-    // Readable for the same user only.
+    // Only the same user can read this file.
     let environment = source.read("proc/1/environ").unwrap_or_default();
     let said = environment
         .split('\0')

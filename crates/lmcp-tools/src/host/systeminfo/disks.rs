@@ -1,7 +1,7 @@
 //! File systems, and how full they are.
 //!
-//! A network file system whose server is gone holds whoever asks for ever. So a thread asks, and one that does not
-//! answer is left behind; its file system is not asked again until it does.
+//! A network file system whose server is gone blocks every process that asks it, for ever. So a thread asks, and a
+//! thread that gets no answer is left behind; its file system is not asked again until it answers.
 
 use std::{
     collections::BTreeSet,
@@ -50,7 +50,7 @@ pub(crate) struct Space {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Asked(Arc<Mutex<BTreeSet<String>>>);
 
-/// File systems that are no storage. Images that are full by nature are among them.
+/// File systems that are no storage, and images that are always full.
 const PSEUDO: [&str; 30] = [
     "autofs",
     "binfmt_misc",
@@ -85,7 +85,7 @@ const PSEUDO: [&str; 30] = [
 ];
 /// The most file systems that are shown.
 const DISKS: usize = 64;
-/// How long one may take to answer.
+/// How long a file system may take to answer.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 pub(super) fn read(source: &Source, asked: &Asked) -> Reading<Vec<Disk>> {
@@ -97,7 +97,7 @@ pub(super) fn read(source: &Source, asked: &Asked) -> Reading<Vec<Disk>> {
     Ok(disks)
 }
 
-/// The mounts that matter: each storage once, where it was mounted first.
+/// Returns the mounts that matter: each storage once, where it was mounted first.
 fn mounts(mountinfo: &str) -> Vec<Disk> {
     let mut seen = BTreeSet::new();
     let mut disks = Vec::new();
@@ -129,7 +129,7 @@ fn mounts(mountinfo: &str) -> Vec<Disk> {
     disks
 }
 
-/// Asks one after the other; one that does not answer in time is left to its thread.
+/// Asks one file system after the other. One that does not answer in time is left to its thread.
 fn ask_all(
     disks: &mut [Disk],
     asked: &Asked,
@@ -148,7 +148,7 @@ fn ask_all(
         let spawned = thread::Builder::new().spawn(move || {
             let space = ask(&mount).map(|stat| space(&stat));
             own.end(&mount);
-            // Nobody waiting any more is the very case this is for.
+            // The receiver is gone if the answer came too late, which is why a thread asks.
             let _ = answer.send(space);
         });
         if spawned.is_err() {
@@ -163,7 +163,7 @@ fn ask_all(
 }
 
 impl Asked {
-    /// Says whether nobody asks about this mount already.
+    /// Notes that a thread asks about this mount. Returns false if one already does.
     fn begin(&self, mount: &str) -> bool {
         self.lock().insert(mount.to_owned())
     }
@@ -188,7 +188,7 @@ fn space(stat: &StatVfs) -> Space {
     }
 }
 
-/// The kernel writes blanks in paths as `\040`.
+/// Decodes a path: the kernel writes blanks in it as `\040`.
 fn unescape(text: &str) -> String {
     let mut bytes = Vec::new();
     let mut pieces = text.split('\\');

@@ -36,7 +36,7 @@ pub(super) fn read(source: &Source) -> Reading<Memory> {
     let swap_total_bytes = bytes("SwapTotal").unwrap_or(0);
     Ok(Memory {
         total_bytes: needed("MemTotal")?,
-        // Kernels before 3.14 do not say it.
+        // Kernels before 3.14 do not have this value.
         available_bytes: needed("MemAvailable").or_else(|_| needed("MemFree"))?,
         free_bytes: bytes("MemFree"),
         cached_bytes: bytes("Cached"),

@@ -1,7 +1,7 @@
-//! `systeminfo`: what this host is and how it fares, in one shape on every host.
+//! `systeminfo`: describes this host and its state, in one shape on every host.
 //!
-//! A section per file, each read from `/proc` and `/sys` without help. A section that cannot be read is null and says
-//! why; it never costs the others.
+//! Each section has a file here, and is read from `/proc` and `/sys` without other programs. A section that cannot be read
+//! is null and says why; the others are not affected.
 
 mod addresses;
 mod cgroup;
@@ -36,7 +36,7 @@ pub(crate) fn tool() -> Tool<Host> {
     define(move |_host, args, cx| read(Source::host(), args, cx, asked.clone()))
 }
 
-/// The tool as models know it, whatever does the work.
+/// Defines the tool as models know it, with the handler that does the work.
 pub fn define<S: Send + Sync + 'static>(
     handler: impl Handler<S, Args, ToolResult<Answer<SystemInfo>>, WithState>,
 ) -> Tool<S> {
@@ -61,7 +61,7 @@ pub struct Args {
 }
 
 impl Args {
-    /// The sections to read, each once, however often it was named.
+    /// Returns the sections to read, each once, however often it was named.
     fn wanted(self) -> BTreeSet<Section> {
         match &*self.sections {
             [] => USUAL.into(),
@@ -86,7 +86,7 @@ pub(crate) enum Section {
     Processes,
 }
 
-/// What is looked at unless somebody says otherwise.
+/// The sections that are read if the caller names none.
 const USUAL: [Section; 8] = [
     Section::Os,
     Section::Cpu,
@@ -123,7 +123,7 @@ pub struct SystemInfo {
     unavailable: BTreeMap<Section, String>,
 }
 
-/// The same of a folder that looks like another host: copies of the files that it tells about itself in.
+/// Does the same for a folder with copies of the files in which another host describes itself.
 pub(crate) async fn read_copies(
     folder: &Path,
     args: Args,
@@ -145,7 +145,7 @@ pub(crate) async fn read_copies(
     .await
 }
 
-/// The files that `COPIED` sections are read from.
+/// The files from which the `COPIED` sections are read.
 pub const FILES_TO_COPY: [&str; 17] = [
     "/.dockerenv",
     "/etc/os-release",
@@ -166,7 +166,7 @@ pub const FILES_TO_COPY: [&str; 17] = [
     "/usr/lib/os-release",
 ];
 
-/// What some files tell.
+/// The sections that can be read from copies of files.
 const COPIED: [Section; 5] = [
     Section::Os,
     Section::Cpu,
@@ -175,7 +175,7 @@ const COPIED: [Section; 5] = [
     Section::Container,
 ];
 
-/// The sections and their types. Written down in full they would be longer than the schemas of all other results together.
+/// Returns the sections and their types. Their full schemas would be longer than those of all other results together.
 fn shape() -> Value {
     let section = |name: &str| json!({ "anyOf": [{ "type": name }, { "type": "null" }] });
     let mut properties = json!({ "unavailable": { "type": "object" } });
@@ -246,7 +246,7 @@ mod tests {
         assert!(!info.unavailable.contains_key(&Section::Memory));
     }
 
-    /// A call with 20,000 of them worked on for minutes after its caller had gone.
+    /// A call with 20,000 sections once worked for minutes after its caller had gone.
     #[test]
     fn a_section_that_is_named_often_is_read_once() {
         let args = json!({ "sections": vec!["processes"; 20_000] });

@@ -66,7 +66,7 @@ pub(super) fn read(source: &Source) -> Reading<Network> {
     })
 }
 
-/// A line of `/proc/net/dev`; its heading is none.
+/// Reads a line of `/proc/net/dev`. `None` for its heading.
 fn interface(source: &Source, line: &str, addresses: &[Address]) -> Option<Interface> {
     let (name, numbers) = line.split_once(':')?;
     let name = name.trim();
@@ -83,7 +83,7 @@ fn interface(source: &Source, line: &str, addresses: &[Address]) -> Option<Inter
     let mac: Option<String> = source.value(&about("address"));
     Some(Interface {
         name: name.to_owned(),
-        // Interfaces without a cable, such as `lo`, do not know.
+        // Interfaces without a cable, such as `lo`, report `unknown`.
         up: flags & IFF_UP != 0 && matches!(&*state, "up" | "unknown"),
         mac: mac.filter(|mac| !mac.is_empty() && mac != "00:00:00:00:00:00"),
         mtu_bytes: source.value(&about("mtu")),

@@ -1,4 +1,4 @@
-//! The processes. By name only: command lines hold secrets.
+//! The processes, by name only: command lines hold secrets.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -33,7 +33,7 @@ pub(crate) struct Process {
     pub(super) cpu_seconds: f64,
 }
 
-/// How many are shown of each kind.
+/// How many processes of each kind are shown.
 const TOP: usize = 10;
 
 pub(super) fn read(source: &Source) -> Reading<Processes> {
@@ -46,7 +46,7 @@ pub(super) fn read(source: &Source) -> Reading<Processes> {
     };
     let pids = source.names("proc")?.filter_map(|name| name.parse().ok());
     for pid in pids {
-        // One that has ended meanwhile is not there to be counted.
+        // A process that has ended meanwhile is not counted.
         let Ok(stat) = source.read(&format!("proc/{pid}/stat")) else {
             continue;
         };
@@ -67,11 +67,11 @@ pub(super) fn read(source: &Source) -> Reading<Processes> {
     Ok(all)
 }
 
-/// The name stands in brackets and may hold any character, brackets too.
+/// Reads `/proc/PID/stat`. The name stands in brackets and may hold any character, brackets too.
 fn parse(pid: u32, stat: &str) -> Option<(Process, u64, &str)> {
     let (start, end) = (stat.find('(')?, stat.rfind(')')?);
     let fields: Vec<_> = stat.get(end + 1..)?.split_whitespace().collect();
-    // Numbered as in proc(5), where the state is the third.
+    // Fields are numbered as in proc(5), where the state is the third.
     let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
     let ticks = field(14)? + field(15)?;
     let process = Process {
@@ -83,7 +83,7 @@ fn parse(pid: u32, stat: &str) -> Option<(Process, u64, &str)> {
     Some((process, field(20)?, fields.first()?))
 }
 
-/// Puts a process among the largest, if it is one.
+/// Inserts a process into the list of the largest, if it belongs there.
 fn keep(top: &mut Vec<Process>, process: &Process, size: impl Fn(&Process) -> f64) {
     let place = top.partition_point(|other| size(other) >= size(process));
     if place < TOP && size(process) > 0.0 {

@@ -1,4 +1,4 @@
-//! The text: a dozen lines that a person reads at a glance.
+//! The text of the answer: a dozen lines that a person reads at a glance.
 
 use std::fmt::Write;
 
@@ -112,7 +112,7 @@ fn top(what: &str, processes: &[Process], size: impl Fn(&Process) -> String) -> 
     format!("{what}: {}", shown.join(", "))
 }
 
-/// A size that a person reads.
+/// Returns a size for people.
 fn size(bytes: u64) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
     let mut size = bytes as f64;

@@ -1,4 +1,4 @@
-//! The files that a host tells about itself in; in tests, a folder that looks like them.
+//! The files in which a host describes itself; in tests, a folder that looks like them.
 
 use std::{
     fs::{self, File},
@@ -7,10 +7,10 @@ use std::{
     str::FromStr,
 };
 
-/// What was read, or why not.
+/// A value that was read, or the reason why not.
 pub(super) type Reading<T> = Result<T, String>;
 
-/// Where `/proc`, `/sys` and `/etc` are.
+/// The folder that holds `/proc`, `/sys` and `/etc`.
 #[derive(Debug)]
 pub(super) struct Source {
     root: PathBuf,
@@ -20,19 +20,19 @@ pub(super) struct Source {
 const FILE_BYTES: u64 = 4 * 1024 * 1024;
 
 impl Source {
-    /// This host.
+    /// Returns the source for this host.
     pub(super) fn host() -> Self {
         Self { root: "/".into() }
     }
 
-    /// A folder with copies of such files of another host.
+    /// Returns the source for a folder with copies of such files of another host.
     pub(super) fn copies(folder: &Path) -> Self {
         Self {
             root: folder.to_owned(),
         }
     }
 
-    /// A folder with these files.
+    /// Makes a folder with these files.
     #[cfg(test)]
     pub(super) fn fake(files: &[(&str, &str)]) -> (tempfile::TempDir, Self) {
         let dir = tempfile::tempdir().unwrap();
@@ -45,12 +45,12 @@ impl Source {
         (dir, Self { root })
     }
 
-    /// Is this the host itself, and not a folder that looks like one?
+    /// Returns whether this is the host itself, and not a folder that looks like one.
     pub(super) fn is_host(&self) -> bool {
         self.root.as_os_str() == "/"
     }
 
-    /// A text file.
+    /// Reads a text file.
     pub(super) fn read(&self, path: &str) -> Reading<String> {
         let mut text = Vec::new();
         File::open(self.root.join(path))
@@ -59,17 +59,17 @@ impl Source {
         Ok(String::from_utf8_lossy(&text).into_owned())
     }
 
-    /// A file that holds one value.
+    /// Reads a file that holds one value.
     pub(super) fn value<T: FromStr>(&self, path: &str) -> Option<T> {
         self.read(path).ok()?.trim().parse().ok()
     }
 
-    /// Is there such a file or folder?
+    /// Returns whether a file or folder exists.
     pub(super) fn has(&self, path: &str) -> bool {
         self.root.join(path).exists()
     }
 
-    /// The names in a folder.
+    /// Returns the names in a folder.
     pub(super) fn names(&self, path: &str) -> Reading<impl Iterator<Item = String>> {
         let entries = fs::read_dir(self.root.join(path))
             .map_err(|err| format!("cannot list /{path}: {err}"))?;
@@ -79,7 +79,7 @@ impl Source {
     }
 }
 
-/// The value behind a key, in lines of `key: value` or `key=value`.
+/// Returns the value after a key, in lines of `key: value` or `key=value`.
 pub(super) fn field<'a>(text: &'a str, separator: char, key: &str) -> Option<&'a str> {
     text.lines().find_map(|line| {
         let (name, value) = line.split_once(separator)?;

@@ -1,7 +1,7 @@
 //! A guard that was halted goes on by itself.
 //!
-//! A command can halt its guard at any moment, and its server, which would notice, may end at the same moment. A timer of
-//! the kernel runs on in a process that is halted, and the signal that it sends is the one that makes a process go on.
+//! A command can halt its guard at any moment, and the server, which would notice, may end at the same moment. A timer of
+//! the kernel runs on in a halted process, and it sends the signal that makes a process go on.
 
 use std::time::Duration;
 
@@ -13,13 +13,13 @@ use nix::{
     time::ClockId,
 };
 
-/// The longest that a guard is halted.
+/// The longest time that a guard stays halted.
 const LONGEST: Duration = Duration::from_secs(5);
 
-/// Wakes this process from time to time, for as long as it is kept. `None` where the system has no such timers: there
-/// only a server ends what a halted guard guards.
+/// Wakes this process from time to time, until the timer is dropped. `None` where the system has no such timers: there
+/// only a server ends the command of a halted guard.
 ///
-/// The signal must be blocked: what a process ignores is no reason for the kernel to wind a timer again.
+/// The signal must be blocked: the kernel does not restart a timer whose signal the process ignores.
 pub(super) fn stay_awake() -> Option<Timer> {
     let signal = SigevNotify::SigevSignal {
         signal: Signal::SIGCONT,

@@ -1,4 +1,4 @@
-//! How a command ends, and everything it started with it.
+//! Ends a command, with everything that it started.
 
 use std::{
     io,
@@ -28,18 +28,18 @@ use super::{
     DRAIN, Guard, MOST_GRACE, STILL_THERE, Stop,
 };
 
-/// So many processes that have ended are waited for in one turn. Where hundreds of processes fork without pause, this one gets little
-/// time, and each wait makes room for one more of them.
+/// The most ended processes that are collected in one turn. Where hundreds of processes fork without pause, the guard gets
+/// little time, and each process that it collects makes room for one more of them.
 const MOST_REAPED: usize = 64;
-/// So often everything is killed in one turn.
+/// How often everything is killed in one turn.
 const SWEEPS: usize = 20;
-/// How long the guard goes on asking processes to end.
+/// The longest time for asking processes to end.
 const ASKING: Duration = Duration::from_millis(500);
-/// Of the processes that a command left behind, so many are named.
+/// The most processes left behind by a command that are named.
 const MOST_LEFT: usize = 1000;
 
 impl Guard {
-    /// Signals sent to the guard itself: to end is to end everything.
+    /// Handles signals sent to the guard itself: a signal to end ends everything.
     pub(super) fn on_signals(&mut self) {
         while let Ok(Some(signal)) = self.signals.read_signal() {
             let number = i32::try_from(signal.ssi_signo).unwrap_or_default();
@@ -49,7 +49,7 @@ impl Guard {
         }
     }
 
-    /// When the command has had its time.
+    /// Returns the time at which the command must end.
     pub(super) fn time_limit(&self) -> Option<Instant> {
         let limit = self.order.timeout_ms?;
         self.started.checked_add(Duration::from_millis(limit))
@@ -64,7 +64,7 @@ impl Guard {
         }
         if self.look_at <= now {
             self.look_at = now + STILL_THERE;
-            // A job whose record somebody removed can be found by nobody.
+            // A job without its record can be found by nobody.
             if self.listener.is_some() && !self.order.dir.exists() {
                 self.begin_stop(Duration::from_millis(self.order.grace_ms));
             }
@@ -78,12 +78,12 @@ impl Guard {
         }
     }
 
-    /// Kills everything that is left, again and again for a while: what forks and ends without pause is never there when it is
-    /// looked for once.
+    /// Kills everything that is left, several times: a process that forks and ends without pause is hardly ever there at a
+    /// single look.
     fn kill_all(&mut self) {
         if self.status.is_none() {
-            // It has not been waited for, so the number is still its own. Most processes are in this group, and ending it takes no
-            // search.
+            // The command has not been waited for, so the number is still its own. Most processes are in this group, and
+            // killing the group takes no search.
             let _ = kill_process_group(self.pid, Signal::KILL);
         }
         for _ in 0..SWEEPS {
@@ -95,27 +95,28 @@ impl Guard {
                 return;
             }
         }
-        // A child that cannot be ended now, because it waits for a device, has its own children still.
+        // A child that cannot end now, because it waits for a device, still has its own children.
         tree::signal_below(getpid(), Signal::KILL);
     }
 
-    /// Asks everything to end, and sees to it that it does.
+    /// Asks everything to end. `look_at_clock` kills what is left after the grace.
     pub(super) fn begin_stop(&mut self, grace: Duration) {
         let grace = grace.min(MOST_GRACE);
         if !matches!(self.stop, Stop::No) {
-            // Somebody who asks again does not want to wait longer than that.
+            // A caller that asks again does not want to wait longer than its own grace.
             let sooner = Instant::now() + grace;
             if let Stop::Asked(at) = &mut self.stop {
                 *at = sooner.min(*at);
             }
             return;
         }
-        // What is halted cannot end.
+        // CONT is sent, too: a halted process cannot end.
         tree::ask_below(getpid(), &[Signal::TERM, Signal::CONT], ASKING);
         self.stop = Stop::Asked(Instant::now() + grace);
     }
 
-    /// Collects what has ended: a bounded number, so that processes which end without pause do not keep us from everything else.
+    /// Collects processes that have ended: a bounded number, so that processes which end without pause do not keep the guard
+    /// from its other work.
     pub(super) fn reap(&mut self) {
         self.more_ended = false;
         for _ in 0..MOST_REAPED {
@@ -133,16 +134,16 @@ impl Guard {
         self.more_ended = true;
     }
 
-    /// Once the command has ended and its output is in: says how.
+    /// Reports how the command ended, once it has ended and its output has been read.
     pub(super) fn settle(&mut self) {
         let Some(status) = self.status.filter(|_| self.end.is_none()) else {
             return;
         };
-        // Where all of it is being ended, it has ended when all of it has.
+        // If everything is being ended, the command has ended once everything has.
         if !matches!(self.stop, Stop::No) && !self.no_children {
             return;
         }
-        // All that it wrote itself is in the pipes by now; others that have them may still write.
+        // All output of the command itself is in the pipes by now. Other processes that hold the pipes may still write.
         self.read_outputs();
         let until = *self.drained_at.get_or_insert(Instant::now() + DRAIN);
         let more_may_come = !self.outputs.is_empty() && !self.no_children;
@@ -160,7 +161,7 @@ impl Guard {
             ..End::default()
         });
         if self.listener.is_some() {
-            // Without it the job is lost to the next server, but this one still hears of it.
+            // If this fails, the next server finds the job lost, but the present one still gets the end.
             let _ = self.write_end(&end);
         }
         self.told = self.spool.bytes();
@@ -168,7 +169,7 @@ impl Guard {
         self.end = Some(end);
     }
 
-    /// The end, with what has changed since.
+    /// Returns the end, updated with what has changed since.
     pub(super) fn end_now(&self, end: &End) -> End {
         let usage = getrusage(UsageWho::RUSAGE_CHILDREN).ok();
         let cpu = usage.map(|usage| usage.user_time() + usage.system_time());
@@ -178,7 +179,7 @@ impl Guard {
             cpu_ms: cpu.map_or(0, |time| {
                 u64::try_from(time.num_milliseconds()).unwrap_or_default()
             }),
-            // Linux counts it in kilobytes.
+            // Linux counts the memory in kilobytes.
             peak_memory_bytes: peak.map_or(0, |kib| u64::try_from(kib).unwrap_or_default() * 1024),
             left_running: left
                 .into_iter()
@@ -193,7 +194,7 @@ impl Guard {
         }
     }
 
-    /// Writes down how it ended, for who reads it when this process and what it keeps in memory are gone.
+    /// Records the end for readers that come when this process, and its files in memory, are gone.
     pub(super) fn write_end(&self, end: &End) -> io::Result<()> {
         let (lost, dropped) = self.spool.on_disk();
         let end = End {
@@ -207,35 +208,35 @@ impl Guard {
         dir::write_whole(&self.order.dir, dir::END, &serde_json::to_vec(&end)?)
     }
 
-    /// Does the server still need the record of a command that nobody keeps?
+    /// Returns whether the server still needs the record of a command that is not kept.
     pub(super) fn is_being_read(&self) -> bool {
         self.listener.is_none() && self.peers.iter().any(|peer| peer.is_owner)
     }
 
-    /// Removes the scratch files of the command; of a command that nobody keeps, everything. Done here rather than in the
-    /// server, which may be gone, and has others to serve.
+    /// Removes the scratch files of the command; of a command that is not kept, everything. The guard does this because the
+    /// server may be gone, and has other callers to serve.
     pub(super) fn tidy_up(&mut self) {
-        // Whoever waits for the end need not wait for this.
+        // Callers that wait for the end need not wait for the removal.
         let _ = flock(self.spool.output(), FlockOperation::Unlock);
         self.peers.clear();
         self.listener = None;
         let dir = &self.order.dir;
-        // Of what nobody could find again, nothing stays without its server.
+        // A passing job, which nobody could find again, leaves nothing once its server is gone.
         let is_over = self.order.passing && self.orphaned;
-        // The command may have taken away the leave to look into it.
+        // The command may have changed the mode of the folder so that it cannot be read.
         let _ = dir::put_right(dir);
         if dir.join(dir::KEPT).exists() && !is_over {
             let _ = remove_tree(&dir.join(dir::SCRATCH));
             return;
         }
-        // What cannot be removed now is found by the next server.
+        // The next server finds and removes the rest.
         let _ = remove_tree(dir);
         if let Some(all) = dir.parent().filter(|_| self.order.passing) {
             passing::remove_if_over(all);
         }
     }
 
-    /// Nothing is left. What stayed behind has gone, too, and that is recorded.
+    /// Records, once nothing is left, that the processes left behind are gone, too.
     pub(super) fn say_goodbye(&mut self) {
         self.read_outputs();
         let Some(end) = self.end.take() else {

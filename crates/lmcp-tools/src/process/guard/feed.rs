@@ -1,12 +1,12 @@
-//! What a command reads: given with it, or sent to it later.
+//! The input of a command: given with it, or sent later.
 
 use std::io::{self, Read as _, Write as _};
 
 use super::Guard;
 
-/// Input that the command has not taken yet.
+/// The most bytes of input that the command has not taken yet.
 const MOST_INPUT: usize = 16 * 1024 * 1024;
-/// Of a file with input, so much is read at once: what a pipe holds.
+/// The most bytes that are read at once from a file with input: a pipe holds as many.
 const FEED: u64 = 64 * 1024;
 
 impl Guard {
@@ -19,7 +19,7 @@ impl Guard {
         }
         self.feed.extend_from_slice(text.as_bytes());
         if eof && self.terminal.is_some() {
-            // A terminal does not close; this is its word for the end.
+            // A terminal does not close; this character means the end of the input.
             self.feed.push(4);
         } else {
             self.feed_ends = eof;
@@ -28,7 +28,7 @@ impl Guard {
         Ok(())
     }
 
-    /// Gives the command what it can take.
+    /// Writes as much input as the command can take.
     pub(super) fn give_input(&mut self) {
         loop {
             self.read_feed();
@@ -39,7 +39,7 @@ impl Guard {
                 Ok(count) => drop(self.feed.drain(..count)),
                 Err(err) if err.kind() == io::ErrorKind::Interrupted => {}
                 Err(err) if err.kind() == io::ErrorKind::WouldBlock => return,
-                // It does not read any more.
+                // The command has closed its input.
                 Err(_) => self.input = None,
             }
         }

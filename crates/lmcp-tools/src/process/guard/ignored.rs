@@ -1,8 +1,8 @@
-//! Signals that the server was started to ignore are not ignored by commands.
+//! Commands do not ignore the signals that the server ignored from its start.
 //!
 //! A script that starts a server in the background makes it ignore Ctrl-C, and every program that the server starts would
-//! ignore it, too: a key that does nothing on the terminal of a job. A program that is started gets the default for each
-//! signal that is heard, so the guard hears them all.
+//! ignore it, too: the key would do nothing on the terminal of a job. A new program gets the default action for each signal
+//! that has a handler, so the guard sets a handler for all of them.
 
 use std::{fs, io, ops::RangeInclusive};
 
@@ -13,7 +13,7 @@ use tokio::{
     signal::unix::{SignalKind, signal},
 };
 
-/// Those that no program can hear, and SIGPIPE, which Rust ignores and gives back to the programs that it starts.
+/// The signals that no handler can be set for, and SIGPIPE, which Rust ignores and resets in the programs that it starts.
 const LEFT_OUT: [Signal; 6] = [
     Signal::SIGILL,
     Signal::SIGFPE,
@@ -23,14 +23,14 @@ const LEFT_OUT: [Signal; 6] = [
     Signal::SIGSTOP,
 ];
 
-/// The numbers that C libraries use themselves.
+/// The signals that C libraries use themselves.
 const OF_LIBRARIES: RangeInclusive<i32> = 32..=34;
 
-/// Hears from now on every signal that this process was started to ignore. SIGCHLD is one of them: where it is ignored, nobody
-/// learns how a command ended.
+/// Sets a handler for every signal that this process ignored from its start. SIGCHLD may be one of them: while it is
+/// ignored, the guard cannot learn how a command ended.
 ///
-/// Hears of files that become too large, too, where there is a limit on that: the guard can block that signal, but not while it
-/// starts the command, which would inherit it blocked.
+/// Where there is a limit on the size of files, this also sets a handler for SIGXFSZ. The guard can block that signal, but
+/// not while it starts the command, which would inherit the block.
 pub(super) fn hear() -> io::Result<()> {
     let ignored = ignored()?;
     let is_limited = getrlimit(Resource::Fsize).current.is_some();
@@ -44,7 +44,7 @@ pub(super) fn hear() -> io::Result<()> {
     if heard.is_empty() {
         return Ok(());
     }
-    // The handlers stay when this is gone. Nothing else in a guard is asynchronous.
+    // The handlers stay when the runtime is dropped. Nothing else in a guard is asynchronous.
     let runtime = runtime::Builder::new_current_thread().enable_io().build()?;
     let _inside = runtime.enter();
     for number in heard {
@@ -53,7 +53,7 @@ pub(super) fn hear() -> io::Result<()> {
     Ok(())
 }
 
-/// A bit for each signal that this process ignores, the lowest for number 1.
+/// Returns a bit for each signal that this process ignores, the lowest for number 1.
 fn ignored() -> io::Result<u64> {
     let status = fs::read_to_string("/proc/self/status")?;
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -1,8 +1,8 @@
 //! The guard: one small process between the server and each command.
 //!
-//! It adopts everything the command starts, so that nothing can hide from it; it records the output; and when its server
-//! is gone, killed or not, it ends them all, unless the command was made a job: then it stays, and the next server finds
-//! it by its socket. Nothing here is asynchronous and there is one thread: a loop over what is ready.
+//! The guard adopts everything the command starts, so that no process can hide from it, and records the output. When its
+//! server is gone, killed or not, the guard ends all these processes. For a job it stays instead, and the next server
+//! finds it by its socket. Nothing here is asynchronous and there is one thread: a loop over the files that are ready.
 
 mod awake;
 mod ending;
@@ -50,25 +50,25 @@ use super::{
 use peer::Peer;
 use start::{Started, start};
 
-/// How long output of processes that stay is waited for once the command itself has ended: what it wrote itself is in the
-/// pipe by then.
+/// How long the guard waits for output of processes that stay, once the command itself has ended. All output of the
+/// command itself is in the pipe by then.
 const DRAIN: Duration = Duration::from_millis(50);
-/// Between two looks at processes that do not die.
+/// The pause between two looks at processes that do not die.
 const AGAIN: Duration = Duration::from_millis(10);
-/// Between two news of growth.
+/// The pause between two messages about growth.
 const NEWS: Duration = Duration::from_millis(50);
-/// Between two looks whether the record of a job is still there.
+/// The pause between two checks that the record of a job is still there.
 const STILL_THERE: Duration = Duration::from_secs(30);
-/// More than the record of an end takes, in bytes.
+/// More bytes than the record of an end takes.
 const END: u64 = 4096;
-/// Connections at once. A server has one to follow a job, and one more for a moment when it asks for something.
+/// The most connections at once. A server has one to follow a job, and one more for a moment when it asks for something.
 const MOST_PEERS: usize = 32;
-/// Connections that are let in during one turn.
+/// The most connections that are accepted in one turn.
 const MOST_ACCEPTED: usize = 16;
-/// Longest between TERM and KILL.
+/// The longest time between TERM and KILL.
 const MOST_GRACE: Duration = Duration::from_secs(600);
 
-/// Reads the order from standard input and sees it through.
+/// Reads the order from standard input and carries it out.
 pub(super) fn run() -> ExitCode {
     match Guard::begin() {
         Ok(mut guard) => {
@@ -87,60 +87,60 @@ struct Guard {
     outputs: Vec<(Stream, File)>,
     input: Option<File>,
     terminal: Option<File>,
-    /// Where the last step before the command says why it cannot be run.
+    /// The file in which the last step before the command says why the command cannot be run.
     step: Option<File>,
-    /// For its stdin, when it reads.
+    /// Bytes for the standard input of the command, which it has not taken yet.
     feed: Vec<u8>,
-    /// Where more of that is read from, a little at a time.
+    /// The file from which more input is read, a little at a time.
     feed_file: Option<File>,
-    /// Close stdin after that.
+    /// Whether the standard input is closed after that.
     feed_ends: bool,
     log: Option<File>,
     spool: Spool,
     signals: SignalFd,
-    /// Sends one of them, for as long as the command is to end with its server.
+    /// The timer that sends SIGCONT, for as long as the command is to end with its server.
     awake: Option<Timer>,
     peers: Vec<Peer>,
-    /// Other servers come in here, once the command is a job.
+    /// The socket for other servers, once the command is a job.
     listener: Option<UnixListener>,
-    /// Does it go on when the server that started it is gone?
+    /// Whether the command goes on when the server that started it is gone.
     kept: bool,
-    /// That server left before the end, or while the command was a job.
+    /// Whether that server left before the end, or while the command was a job.
     orphaned: bool,
-    /// The command has ended, like this.
+    /// How the command ended, if it has.
     status: Option<WaitStatus>,
-    /// And all was told about it, after this time at the latest.
+    /// The latest time at which the end is reported, once the command has ended.
     drained_at: Option<Instant>,
     end: Option<End>,
     no_children: bool,
-    /// More processes have ended than were waited for in this turn.
+    /// Whether more processes have ended than were collected in this turn.
     more_ended: bool,
     stop: Stop,
     timed_out: bool,
-    /// When to speak of growth again, and what was said last.
+    /// When growth is reported again, and the length that was reported last.
     news_at: Instant,
     told: u64,
-    /// When to look for the record again.
+    /// When the record is checked again.
     look_at: Instant,
-    /// Processes that came and may do less than the command.
+    /// Processes that connected, and may do less than the command.
     confined: Confined,
 }
 
-/// Are we ending everything?
+/// Whether the guard is ending everything.
 #[derive(Clone, Copy)]
 enum Stop {
     No,
-    /// TERM was sent; KILL at this time.
+    /// TERM was sent; KILL follows at this time.
     Asked(Instant),
-    /// KILL is sent, and again, until nothing is left.
+    /// KILL is sent again and again, until nothing is left.
     Killing,
 }
 
 impl Guard {
     fn begin() -> io::Result<Self> {
-        // Whatever the server itself was started with stays out of the command.
+        // The command does not inherit the files with which the server was started.
         close_fds::set_fds_cloexec(3, &[]);
-        // Its own session: the terminal of the server is none of its business.
+        // A session of its own keeps the guard away from the terminal of the server.
         setsid()?;
         set_child_subreaper(Some(getpid()))?;
         ignored::hear()?;
@@ -157,7 +157,7 @@ impl Guard {
         let mut peer = Peer::owner(socket)?;
         match Self::start(order, signals) {
             Ok(mut guard) => {
-                // Before anybody hears of it: who is told of a job must find it.
+                // This comes before the server is told of the job: from then on the job must be found.
                 if guard.order.keep && guard.on_ask(Ask::Keep).is_err() {
                     guard.begin_stop(Duration::ZERO);
                 }
@@ -188,10 +188,10 @@ impl Guard {
         } else {
             None
         };
-        // The command inherits it. What the guard itself makes is for its owner alone.
+        // The command inherits the umask. Files that the guard itself makes are for their owner alone.
         let of_server = umask(Mode::empty());
         umask(of_server | Mode::from_raw_mode(order.umask));
-        // Before there is a command that could halt us.
+        // The timer is set before there is a command that could halt the guard.
         let awake = awake::stay_awake();
         let started = Instant::now();
         let Started {
@@ -201,7 +201,7 @@ impl Guard {
             terminal,
             step,
         } = {
-            // What is blocked here would be blocked in the command, too.
+            // The command would inherit signals that are blocked here.
             heard().thread_unblock()?;
             let started = start(&order);
             heard().thread_block()?;
@@ -244,7 +244,7 @@ impl Guard {
         })
     }
 
-    /// Until nothing is left to watch.
+    /// Runs until nothing is left to watch.
     fn watch(&mut self) {
         loop {
             self.reap();
@@ -273,7 +273,7 @@ impl Guard {
         }
     }
 
-    /// Waits until something is ready, or until it is time for something.
+    /// Waits until a file is ready, or until it is time for something.
     fn wait_for_something(&self) -> Ready {
         let mut fds = vec![PollFd::new(&self.signals, PollFlags::IN)];
         let peers = fds.len();
@@ -299,13 +299,13 @@ impl Guard {
         }
         let wait = self.next_time().map(|time| {
             let wait = time.saturating_duration_since(Instant::now());
-            // Rounded up, so that the time has come when the wait is over.
+            // The wait is rounded up, so that the time has come when the wait is over.
             Timespec::try_from(wait + Duration::from_millis(1)).unwrap_or(Timespec {
                 tv_sec: 1,
                 tv_nsec: 0,
             })
         });
-        // An interruption is as good as nothing being ready.
+        // An interrupted wait is treated as if nothing were ready.
         let _ = poll(&mut fds, wait.as_ref());
         let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
         let is_ready = |at: usize| ready.get(at).copied().unwrap_or_default();
@@ -319,7 +319,7 @@ impl Guard {
         }
     }
 
-    /// The next time at which something must be done even if nothing happens.
+    /// Returns the next time at which something must be done even if nothing happens.
     fn next_time(&self) -> Option<Instant> {
         let timeout = self
             .time_limit()
@@ -339,7 +339,7 @@ impl Guard {
             .min()
     }
 
-    /// Reads what the command wrote: a bounded amount, so that a flood does not keep us from everything else.
+    /// Reads the output of the command: a bounded amount, so that a flood does not keep the guard from its other work.
     fn read_outputs(&mut self) {
         let mut chunk = [0; 64 * 1024];
         let mut ended = Vec::new();
@@ -359,7 +359,7 @@ impl Guard {
                     }
                     Err(err) if err.kind() == io::ErrorKind::Interrupted => {}
                     Err(err) if err.kind() == io::ErrorKind::WouldBlock => break,
-                    // A terminal whose programs are gone reads as an error.
+                    // A terminal whose programs are gone returns an error.
                     Err(_) => {
                         ended.push(at);
                         break;
@@ -395,7 +395,7 @@ impl Guard {
         }
     }
 
-    /// Lets in some of those who wait: the command itself may be most of them.
+    /// Accepts some of the connections that wait: the command itself may have made most of them.
     fn accept(&mut self) {
         for _ in 0..MOST_ACCEPTED {
             let accepted = self.listener.as_ref().map(UnixListener::accept);
@@ -408,10 +408,10 @@ impl Guard {
 
     fn let_in(&mut self, socket: UnixStream) {
         let from = socket_peercred(&socket).map(|peer| peer.pid);
-        // The command itself has no say in how it is guarded, nor has one that may do less.
+        // The command itself must not control its guard, nor must a process with fewer rights.
         let is_refused = |pid: Pid| {
             let rights = &self.order.rights;
-            // The cheaper question first.
+            // The cheaper check comes first.
             tree::is_below(pid, getpid())
                 || peers::admit(rights, &self.confined, Some(pid), &socket).is_err()
         };
@@ -423,8 +423,8 @@ impl Guard {
         }
     }
 
-    /// Is there a place for one more? Strangers make room first, then those who only listen, the oldest first: who comes
-    /// to stop the command gets in, however many are here.
+    /// Returns whether there is a place for one more peer. Strangers make room first, then peers that only follow, the
+    /// oldest first: a peer that comes to stop the command gets in, however many there are.
     fn has_place(&mut self) -> bool {
         if self.peers.len() < MOST_PEERS {
             return true;
@@ -438,7 +438,7 @@ impl Guard {
         true
     }
 
-    /// Tells somebody who knows the key all there is to know.
+    /// Sends the whole state to a peer that has sent the key.
     fn welcome(&mut self, at: usize, follows: bool) {
         let started = Word::Started {
             pid: self.pid.as_raw_pid(),
@@ -471,7 +471,7 @@ impl Guard {
                     self.welcome(at, *follows);
                     continue;
                 }
-                // Who does not know the key is told nothing, not even that.
+                // A peer that does not know the key gets no answer at all.
                 _ if !known => {
                     if let Some(peer) = self.peers.get_mut(at) {
                         peer.gone = true;
@@ -508,7 +508,7 @@ impl Guard {
                 if self.status.is_some() {
                     return Err(io::Error::other("it has ended"));
                 }
-                // It has not been waited for, so the number is still its own.
+                // The command has not been waited for, so the number is still its own.
                 Ok(kill_process_group(self.pid, signal)?)
             }
             Ask::Stop { grace_ms } => {
@@ -525,7 +525,7 @@ impl Guard {
                 self.open()?;
                 self.kept = !self.order.passing;
                 if self.kept {
-                    // A job goes on without anybody, and need not wake for nothing. The next server can end it by force.
+                    // A job goes on without a server, and need not wake for nothing. The next server can end it by force.
                     self.awake = None;
                 }
                 Ok(())
@@ -533,14 +533,15 @@ impl Guard {
         }
     }
 
-    /// From now on it is listed, and other servers can come in.
+    /// Lists the command from now on, and lets other servers connect.
     fn open(&mut self) -> io::Result<()> {
         if self.listener.is_some() {
             return Ok(());
         }
         let listener = in_dir(&self.order.dir, dir::SOCKET, |path| {
             let listener = UnixListener::bind(&path)?;
-            // Nobody else can enter the folder; the mode is for when its command opened that.
+            // No other user can enter the folder. The mode protects the socket if the command opened the folder to
+            // others.
             fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
             Ok(listener)
         })?;
@@ -551,13 +552,14 @@ impl Guard {
         if let Some(end) = &self.end {
             self.write_end(end)?;
         } else {
-            // Where that fails, the end may not find room, and no more.
+            // If this fails, the record of the end may find no room; nothing else is lost.
             let _ = dir::reserve(&self.order.dir, dir::END, END);
         }
         Ok(())
     }
 
-    /// A server that goes takes its command with it, unless that is a job.
+    /// Forgets the peers that are gone. If the server that started the command is among them, ends the command, unless it
+    /// is a job.
     fn forget_peers(&mut self) {
         let owner_left = self.peers.iter().any(|peer| peer.gone && peer.is_owner);
         self.orphaned |= owner_left && (self.end.is_none() || self.listener.is_some());
@@ -568,7 +570,7 @@ impl Guard {
     }
 }
 
-/// What can be done without waiting.
+/// The sources that can be handled without waiting.
 struct Ready {
     signals: bool,
     outputs: bool,
@@ -576,14 +578,14 @@ struct Ready {
     peers: Vec<usize>,
 }
 
-/// What the loop hears of.
+/// Returns the signals that the loop handles.
 fn heard() -> SigSet {
     [
         Kind::SIGCHLD,
         Kind::SIGTERM,
         Kind::SIGINT,
         Kind::SIGHUP,
-        // What is sent to go on is sent to be heard, see `awake`.
+        // A signal to go on wakes the guard and is read like the others: see `awake`.
         Kind::SIGCONT,
         // A limit on the size of files is like a full disk, and no reason to end.
         Kind::SIGXFSZ,

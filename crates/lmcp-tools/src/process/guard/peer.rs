@@ -12,9 +12,10 @@ use rustix::event::PollFlags;
 
 use super::super::protocol::{Ask, Word};
 
-/// Longest line from a server: input for the command, mostly.
+/// The longest line from a server: mostly input for the command.
 const LONGEST: usize = 16 * 1024 * 1024;
-/// What may wait for a server that does not read. News about growth are left out long before.
+/// The most bytes that may wait for a server that does not read. News about growth are left out
+/// long before.
 const MOST_WAITING: usize = 64 * 1024;
 
 /// A connection to a server.
@@ -24,11 +25,11 @@ pub(super) struct Peer {
     read: Vec<u8>,
     waiting: Vec<u8>,
     pub(super) gone: bool,
-    /// The server that started the command.
+    /// Whether this is the server that started the command.
     pub(super) is_owner: bool,
-    /// It has said the key.
+    /// Whether the peer has sent the key.
     pub(super) is_known: bool,
-    /// It only listens.
+    /// Whether the peer only follows.
     pub(super) follows: bool,
 }
 
@@ -46,7 +47,7 @@ impl Peer {
         })
     }
 
-    /// The connection to the server that started the command.
+    /// Makes the peer for the server that started the command.
     pub(super) fn owner(socket: UnixStream) -> io::Result<Self> {
         Ok(Self {
             is_owner: true,
@@ -55,7 +56,7 @@ impl Peer {
         })
     }
 
-    /// What to wait for.
+    /// Returns the events to wait for.
     pub(super) fn interest(&self) -> PollFlags {
         if self.waiting.is_empty() {
             PollFlags::IN
@@ -64,7 +65,7 @@ impl Peer {
         }
     }
 
-    /// Says something, as soon as it can be said.
+    /// Sends a word, as soon as that is possible.
     pub(super) fn say(&mut self, word: &Word) {
         let growth = matches!(word, Word::Grown { .. });
         if self.gone || growth && !self.waiting.is_empty() {
@@ -79,7 +80,7 @@ impl Peer {
         self.gone |= self.waiting.len() > MOST_WAITING;
     }
 
-    /// Writes what waits, as far as it goes.
+    /// Writes as many of the waiting bytes as the socket takes.
     pub(super) fn write(&mut self) {
         while !self.waiting.is_empty() {
             match self.socket.write(&self.waiting) {
@@ -94,7 +95,7 @@ impl Peer {
         }
     }
 
-    /// What was asked since the last time.
+    /// Returns the requests that came since the last call.
     pub(super) fn asks(&mut self) -> Vec<Ask> {
         let mut chunk = [0; 16 * 1024];
         loop {

@@ -1,4 +1,5 @@
-//! Starting the command: pipes or a terminal, its own group or session, nothing of ours left open in it.
+//! Starts the command: with pipes or a terminal, in its own group or session, and with no file of the guard
+//! left open in it.
 
 use std::{
     fs::File,
@@ -23,21 +24,22 @@ use super::super::{
     spool::Stream,
 };
 
-/// A command that was started, and our ends of its pipes, none of which waits.
+/// A command that was started, and the guard's ends of its pipes, which never block.
 #[derive(Debug)]
 pub(super) struct Started {
     pub(super) pid: Pid,
     pub(super) outputs: Vec<(Stream, File)>,
     pub(super) input: Option<File>,
-    /// The other end of its terminal.
+    /// The guard's end of the terminal.
     pub(super) terminal: Option<File>,
-    /// Where the last step before it says so if it cannot be run.
+    /// The file in which the last step before the command says why the command cannot be run.
     pub(super) step: Option<File>,
 }
 
-/// Starts it.
+/// Starts the command.
 pub(super) fn start(order: &Order) -> io::Result<Started> {
-    // This program again where something must be done just before the command runs, else the command itself.
+    // If something must be done just before the command runs, this program is started again; else the
+    // command itself.
     let is_prepared = order.tty.is_some() || order.fence.is_some() || long::is_long_line(order);
     let (mut command, step) = if is_prepared {
         let (command, step) = enter::command(order)?;
@@ -119,7 +121,7 @@ fn on_terminal(mut command: Command, size: Size) -> io::Result<Started> {
     })
 }
 
-/// Sets a terminal's size; its programs are told.
+/// Sets a terminal's size. The kernel informs its programs.
 pub(super) fn resize(terminal: impl std::os::fd::AsFd, size: Size) -> io::Result<()> {
     let size = Winsize {
         ws_row: size.rows,
@@ -130,14 +132,14 @@ pub(super) fn resize(terminal: impl std::os::fd::AsFd, size: Size) -> io::Result
     Ok(tcsetwinsize(terminal, size)?)
 }
 
-/// Starts it and lets go of our copies of its ends.
+/// Starts the command, and closes the guard's copies of the command's ends.
 fn spawn(mut command: Command) -> io::Result<Pid> {
     let child = command.spawn()?;
     // The guard waits for every child alike, so this handle is not needed.
     Ok(Pid::from_child(&child))
 }
 
-/// A descriptor that never makes us wait.
+/// Makes a descriptor that never blocks.
 fn ready(fd: OwnedFd) -> io::Result<File> {
     let flags = fcntl_getfl(fd.as_fd())?;
     fcntl_setfl(fd.as_fd(), flags | OFlags::NONBLOCK)?;

@@ -1,5 +1,6 @@
-//! Does a command with a terminal wait for somebody to type? The kernel tells which system call a process sleeps in, to those
-//! who may trace it: a guard may, unless the program runs as somebody else. Then the terminal's own settings are a sign.
+//! Finds out whether a command with a terminal waits for somebody to type. The kernel tells a process that may trace another
+//! in which system call that one sleeps. A guard may trace its command, unless the program runs as another user. Then the
+//! settings of the terminal are a sign.
 
 use std::{fs, os::unix::fs::MetadataExt as _};
 
@@ -22,10 +23,10 @@ use super::{
 const OWN_TERMINAL: u64 = 5 << 8;
 
 impl Guard {
-    /// Whether it waits for input on its terminal, as far as can be told.
+    /// Returns whether the command waits for input on its terminal, as far as can be told.
     pub(super) fn waits(&self) -> Option<Waits> {
         let terminal = self.terminal.as_ref()?;
-        // What was sent and is not taken yet is for whoever reads next.
+        // Input that was sent and not taken yet is for the next read.
         if self.status.is_some() || !self.feed.is_empty() {
             return None;
         }
@@ -40,14 +41,14 @@ impl Guard {
             return Some(Waits::Yes);
         }
         let modes = tcgetattr(terminal).ok()?.local_modes;
-        // Keys are taken one by one, or nobody is to see them: an editor, a prompt with history, a password.
+        // Keys are taken one by one, or are not shown: an editor, a prompt with history, a password.
         let wants_keys = !modes.contains(LocalModes::ICANON) || !modes.contains(LocalModes::ECHO);
         let all_asleep = !in_front.is_empty() && in_front.iter().all(Process::is_asleep);
         (wants_keys && all_asleep).then_some(Waits::Maybe)
     }
 }
 
-/// Does one of the threads of a process sleep in reading the terminal?
+/// Returns whether one of the threads of a process sleeps in reading the terminal.
 fn reads(pid: Pid, device: u64) -> bool {
     let threads = fs::read_dir(format!("/proc/{pid}/task"));
     let threads = threads.into_iter().flatten().flatten();
@@ -55,7 +56,8 @@ fn reads(pid: Pid, device: u64) -> bool {
     calls.any(|call| reads_from(&call).is_some_and(|file| is_terminal(pid, file, device)))
 }
 
-/// The open file that a system call reads from, as `/proc/PID/syscall` has it: its number, then its arguments.
+/// Returns the open file that a system call reads from. `/proc/PID/syscall` holds the number of the call, then its
+/// arguments.
 fn reads_from(call: &str) -> Option<u64> {
     let mut words = call.split_ascii_whitespace();
     let number: libc::c_long = words.next()?.parse().ok()?;

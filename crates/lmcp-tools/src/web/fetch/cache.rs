@@ -1,7 +1,7 @@
-//! Pages that are kept for whoever reads on: the parts of one answer belong together.
+//! Pages that are kept for callers that read on: the parts of one answer belong together.
 //!
-//! Only what has more than one part is worth keeping, and only for minutes. Of what had to go a fingerprint stays, so
-//! that a page that is fetched again can be told from one that changed.
+//! Only a page with more than one part is worth keeping, and only for minutes. Of a page that was removed a
+//! fingerprint stays, so that a page that is fetched again can be told from one that changed.
 
 use std::{
     collections::VecDeque,
@@ -19,11 +19,11 @@ use lmcp_outbound::Url;
 pub(crate) struct Cache {
     bytes: usize,
     time: Duration,
-    /// The last used at the end.
+    /// The entries, the last used at the end.
     entries: Mutex<VecDeque<Entry>>,
 }
 
-/// Who asked for what, how.
+/// The caller, the address, and the form of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Key {
     owner: String,
@@ -33,11 +33,11 @@ pub(super) struct Key {
     user_agent: String,
 }
 
-/// What is known of a page.
+/// The fingerprint of a page, and the page itself if it is still kept.
 #[derive(Clone, Debug)]
 pub(super) struct Known {
     pub(super) fingerprint: u64,
-    /// None if it had to go.
+    /// `None` if the page was removed.
     pub(super) page: Option<Arc<Page>>,
 }
 
@@ -88,7 +88,7 @@ impl Cache {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets go of what is too old or too much.
+    /// Removes pages that are too old or too many.
     fn tidy(&self, entries: &mut VecDeque<Entry>) {
         while entries.len() > MOST_ENTRIES {
             entries.pop_front();
@@ -125,5 +125,5 @@ impl Key {
     }
 }
 
-/// Pages and fingerprints; each key is at most a few kilobytes.
+/// The most pages and fingerprints; each key is at most a few kilobytes.
 const MOST_ENTRIES: usize = 128;

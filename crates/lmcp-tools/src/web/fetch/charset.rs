@@ -1,11 +1,11 @@
-//! From bytes to text, in the encoding they are written in.
+//! Decodes bytes to text, in the encoding in which they are written.
 
 use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
 
-/// The text, no more of it than so many bytes, and whether that is all. What cannot be read becomes U+FFFD.
+/// Returns the text, at most so many bytes of it, and whether that is all. Bytes that cannot be read become U+FFFD.
 ///
-/// The encoding is what the bytes begin with, what the server says, what the page says, or UTF-8 if it fits; what is
-/// none of these is read as browsers read it in the west.
+/// The encoding is that of a mark at the beginning, the one that the server names, the one that the page names, or
+/// UTF-8 if it fits. Else the bytes are read as windows-1252, as browsers do in the west.
 pub(super) fn decode(
     bytes: Vec<u8>,
     content_type: &str,
@@ -24,7 +24,7 @@ pub(super) fn decode(
         });
     let has_mark = Encoding::for_bom(&bytes).is_some();
     let bytes = if encoding == UTF_8 && !has_mark {
-        // Most pages: nothing is copied.
+        // Most pages are like this: nothing is copied.
         match String::from_utf8(bytes) {
             Ok(text) => return without_nul(text, limit),
             Err(err) => err.into_bytes(),
@@ -35,9 +35,9 @@ pub(super) fn decode(
     without_nul(decode_from(encoding, &bytes, limit), limit)
 }
 
-/// One byte can become three: of those, no more than a little past the limit is made.
+/// Decodes the bytes. One byte can become three, so decoding ends a little after the limit.
 fn decode_from(encoding: &'static Encoding, bytes: &[u8], limit: usize) -> String {
-    // A byte order mark outweighs the encoding, and is taken off.
+    // A byte order mark has priority over the encoding, and is removed.
     let mut decoder = encoding.new_decoder();
     let mut text = String::with_capacity(bytes.len().min(limit));
     let mut pieces = bytes.chunks(PIECE).peekable();
@@ -52,7 +52,7 @@ fn decode_from(encoding: &'static Encoding, bytes: &[u8], limit: usize) -> Strin
     text
 }
 
-/// The text up to the limit, without NUL, which no client takes; and whether that is all.
+/// Returns the text up to the limit, without NUL, which no client takes; and whether that is all.
 fn without_nul(mut text: String, limit: usize) -> (String, bool) {
     if text.contains('\0') {
         let mut clean = String::with_capacity(text.len());
@@ -70,10 +70,10 @@ fn without_nul(mut text: String, limit: usize) -> (String, bool) {
     (text, is_whole)
 }
 
-/// Bytes that are decoded at once.
+/// The bytes that are decoded at once.
 const PIECE: usize = 64 * 1024;
 
-/// What a page says of itself in its first kilobyte: `<meta charset=…>`, or the `encoding` of XML.
+/// Returns the encoding that a page names in its first kilobyte: in `<meta charset=…>`, or as the `encoding` of XML.
 fn declared(bytes: &[u8]) -> Option<String> {
     let head = String::from_utf8_lossy(&bytes[..bytes.len().min(1024)]).to_ascii_lowercase();
     let label = match head
@@ -87,7 +87,7 @@ fn declared(bytes: &[u8]) -> Option<String> {
             .filter_map(|meta| meta.split('>').next())
             .find_map(|meta| parameter(meta, "charset")),
     }?;
-    // What is written in ASCII is not UTF-16, whatever it says.
+    // A page whose head is ASCII is not UTF-16, whatever it says.
     Some(if label.starts_with("utf-16") {
         "utf-8".into()
     } else {
@@ -95,7 +95,7 @@ fn declared(bytes: &[u8]) -> Option<String> {
     })
 }
 
-/// `utf-8` in `text/html; Charset="utf-8"`.
+/// Returns the value of a parameter: `utf-8` in `text/html; Charset="utf-8"`.
 fn parameter(text: &str, name: &str) -> Option<String> {
     let lower = text.to_ascii_lowercase();
     let (_, after) = lower.split_once(name)?;
@@ -106,7 +106,7 @@ fn parameter(text: &str, name: &str) -> Option<String> {
     (!value.is_empty()).then(|| value.to_owned())
 }
 
-/// Only bytes that were cut may end in the middle of a character.
+/// Returns whether the bytes are UTF-8. Only bytes that were cut may end in the middle of a character.
 pub(super) fn is_utf8(bytes: &[u8], cut: bool) -> bool {
     match std::str::from_utf8(bytes) {
         Ok(_) => true,

@@ -1,4 +1,4 @@
-//! From an address to what is there, through redirects: every one of them checked like the first.
+//! Downloads an address, through redirects: every one of them is checked like the first.
 
 use ::http::{HeaderMap, HeaderValue, StatusCode, header};
 use lmcp_core::{Cx, ToolError, ToolResult};
@@ -18,14 +18,14 @@ use crate::{
     },
 };
 
-/// What was there, and the way to it.
+/// The response, and the way to it.
 #[derive(Debug)]
 pub(super) struct Download {
     pub(super) url: Url,
     pub(super) method: Method,
     pub(super) response: Response,
     pub(super) redirects: Vec<Redirect>,
-    /// A redirect led from `https` to `http`.
+    /// Whether a redirect led from `https` to `http`.
     pub(super) downgraded: bool,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Redirect {
     url: String,
 }
 
-/// Asks for it, and follows where that leads.
+/// Sends the request, and follows redirects.
 pub(super) async fn download(
     mut url: Url,
     method: Method,
@@ -96,7 +96,7 @@ pub(super) async fn download(
     }
 }
 
-/// The same failure, and through which redirects it was met: nobody asked for the address it is about.
+/// Adds the redirects on the way to a failure: the caller did not ask for the address that failed.
 fn on_the_way(err: &ToolError, way: &[String]) -> ToolError {
     let words = err.to_string();
     let (what, hint) = match words.split_once("\nhint: ") {
@@ -113,7 +113,7 @@ fn on_the_way(err: &ToolError, way: &[String]) -> ToolError {
     err
 }
 
-/// Where an answer leads, if it is a redirect.
+/// Returns where a response leads, if it is a redirect.
 fn redirect(from: &Url, response: &Response, way: &[String]) -> ToolResult<Option<Url>> {
     if !is_redirect(response.status) {
         return Ok(None);
@@ -134,7 +134,7 @@ fn is_redirect(status: StatusCode) -> bool {
     matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308)
 }
 
-/// How much of a body is of use: nothing of what cannot be shown.
+/// Returns how many bytes of a body are of use: none if it cannot be shown.
 fn wanted(settings: &Web, status: StatusCode, headers: &HeaderMap) -> usize {
     if is_redirect(status) && headers.contains_key(header::LOCATION) {
         return 0;
@@ -146,7 +146,7 @@ fn wanted(settings: &Web, status: StatusCode, headers: &HeaderMap) -> usize {
     }
 }
 
-/// What we like best. Some sites have Markdown for those who ask.
+/// Returns the preferred media types. Some sites have Markdown for clients that ask for it.
 fn accepted(render: Render) -> &'static str {
     match render {
         Render::Markdown => {

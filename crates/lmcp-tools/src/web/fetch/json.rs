@@ -1,9 +1,9 @@
-//! JSON with line breaks, for people and for whoever reads it in parts.
+//! JSON with line breaks, for people and for callers that read it in parts.
 
 use serde::de::IgnoredAny;
 
-/// The same JSON, indented; members stay in their order and numbers as they were written. `None` if it is no JSON, or
-/// would become longer than the limit.
+/// Returns the same JSON, indented. Members stay in their order, and numbers as they were written. `None` if the text
+/// is no JSON, or would become longer than the limit.
 pub(super) fn indent(json: &str, limit: usize) -> Option<String> {
     serde_json::from_str::<IgnoredAny>(json).ok()?;
     let mut out = String::with_capacity(json.len());
@@ -51,7 +51,7 @@ pub(super) fn indent(json: &str, limit: usize) -> Option<String> {
     Some(out)
 }
 
-/// Of a string at the beginning of valid JSON, with its quotes.
+/// Returns the length of the string at the beginning of valid JSON, with its quotes.
 fn string_length(json: &str) -> usize {
     let mut escaped = false;
     for (at, byte) in json.bytes().enumerate().skip(1) {

@@ -1,4 +1,4 @@
-//! What a body is, by what its server says, and by what it begins with.
+//! The kind of a body, by the type that the server names, and by its first bytes.
 
 use ::http::{HeaderMap, header};
 
@@ -10,10 +10,10 @@ pub(super) enum Kind {
     Html,
     Json,
     Text,
-    /// One that clients can show.
+    /// An image that clients can show.
     Image,
     Binary,
-    /// The server does not know.
+    /// The server does not tell the kind.
     Unknown,
 }
 
@@ -22,7 +22,7 @@ impl Kind {
         Self::by_type(&media_type(headers))
     }
 
-    /// By the media type, as far as the bytes bear it out: what they are outweighs what somebody calls them.
+    /// Returns the kind by the media type, as far as the bytes agree: they count more than the type.
     pub(super) fn of(headers: &HeaderMap, body: &[u8]) -> Self {
         let begin = &body[..body.len().min(1024)];
         let cut = begin.len() < body.len();
@@ -62,7 +62,7 @@ impl Kind {
     }
 }
 
-/// What the server says it is, in whole.
+/// Returns the type that the server names, with parameters.
 pub(super) fn content_type(headers: &HeaderMap) -> String {
     let value = headers.get(header::CONTENT_TYPE);
     value.map_or_else(String::new, |value| {
@@ -70,19 +70,19 @@ pub(super) fn content_type(headers: &HeaderMap) -> String {
     })
 }
 
-/// The same without parameters, in lower case.
+/// Returns the type without parameters, in lower case.
 fn media_type(headers: &HeaderMap) -> String {
     let whole = content_type(headers);
     let name = whole.split(';').next().unwrap_or_default();
     name.trim().to_ascii_lowercase()
 }
 
-/// Has it zeros, and more of these and their like than a slip leaves in a text?
+/// Returns whether the bytes have zeros, and more control characters than a slip leaves in a text.
 fn is_binary(begin: &[u8]) -> bool {
     begin.contains(&0) && controls(begin) > 1 + begin.len() / 50
 }
 
-/// How many bytes mean nothing in a text.
+/// Returns how many bytes mean nothing in a text.
 fn controls(begin: &[u8]) -> usize {
     let means_nothing = |byte: &&u8| matches!(byte, 0..=8 | 0x0e..=0x1a | 0x1c..=0x1f);
     begin.iter().filter(means_nothing).count()
@@ -97,7 +97,7 @@ fn looks_like_html(begin: &[u8]) -> bool {
         .any(|sign| begin.starts_with(sign))
 }
 
-/// Texts that are not called so.
+/// Types of text whose names do not begin with `text/`.
 const TEXTS: &[&str] = &[
     "application/ecmascript",
     "application/graphql",

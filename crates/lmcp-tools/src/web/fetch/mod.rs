@@ -1,4 +1,4 @@
-//! `fetch`: a page, an image or a piece of JSON from the web.
+//! `fetch`: reads a page, an image or JSON from the web.
 
 mod cache;
 mod charset;
@@ -92,7 +92,7 @@ async fn fetch(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Fetched
     let url = url.without_fragment();
     let user_agent = args.user_agent.as_ref().unwrap_or(&settings.user_agent);
     let key = Key::new(&cx, &url, args.method, args.render, user_agent);
-    // The first part is always fetched anew; the others belong to it.
+    // The first part is always fetched anew; the other parts belong to that download.
     let known = match args.start {
         0 => None,
         _ => host.web.cache.find(&key),

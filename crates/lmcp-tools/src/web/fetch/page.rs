@@ -1,4 +1,4 @@
-//! A download, made into what a model can take: text, or an image.
+//! Turns a download into a form that a model can take: text, or an image.
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
@@ -25,24 +25,24 @@ use crate::{
     },
 };
 
-/// What a fetch came to. Its parts are all cut from the same text.
+/// The result of a fetch. All parts are cut from the same text.
 #[derive(Debug)]
 pub(super) struct Page {
     pub(super) status: u16,
     pub(super) url: String,
     pub(super) content_type: String,
-    /// Of the body, decoded.
+    /// The length of the decoded body.
     pub(super) bytes_read: usize,
     pub(super) redirects: Vec<Redirect>,
     pub(super) downgraded: bool,
     pub(super) title: Option<String>,
     pub(super) text: String,
     pub(super) image: Option<Image>,
-    /// Only the main part of the page.
+    /// Whether the text is only the main part of the page.
     pub(super) main_only: bool,
-    /// Why its end is missing.
+    /// Why the end of the page is missing.
     pub(super) incomplete: Option<String>,
-    /// Set aside for it, for as long as it is kept.
+    /// The memory that is reserved for the page, for as long as it is kept.
     pub(super) memory: Memory,
 }
 
@@ -50,7 +50,7 @@ pub(super) struct Page {
 #[derive(Debug)]
 pub(super) struct Draft {
     page: Page,
-    /// None of what has no text, or is shown as it is.
+    /// `None` if the page has no text, or is shown as it is.
     text: Option<(Kind, String)>,
     url: Url,
     ending: Ending,
@@ -63,10 +63,10 @@ pub(super) struct Image {
 }
 
 impl Draft {
-    /// Decodes a download. Takes time: not on the thread that serves.
+    /// Decodes a download. This takes time: do not call it on a thread that serves.
     ///
     /// # Errors
-    /// It is neither text nor an image that clients can show, or nothing of it arrived.
+    /// The download is neither text nor an image that clients can show, or nothing of it arrived.
     pub(super) fn of(download: Download, limit: usize) -> ToolResult<Self> {
         let Download {
             url,
@@ -125,8 +125,8 @@ impl Draft {
         })
     }
 
-    /// Sees to it that there is room for what is made of the text, which may have become longer than the body was. Where the
-    /// budget ends, so does the text.
+    /// Reserves memory for the readable text, because the decoded text may be longer than the body was. If there is not
+    /// enough memory, the text is cut.
     pub(super) async fn make_room(&mut self, cx: &Cx) {
         let Some((_, text)) = &mut self.text else {
             return;
@@ -138,10 +138,10 @@ impl Draft {
         }
     }
 
-    /// Makes the text readable. Takes time, too.
+    /// Makes the text readable. This takes time, too.
     ///
     /// # Errors
-    /// Nothing of it arrived.
+    /// Nothing of the page arrived.
     pub(super) fn finish(
         self,
         render: Render,
@@ -206,7 +206,7 @@ impl Page {
         }
     }
 
-    /// Takes down why the end is missing; the first reason counts.
+    /// Notes why the end is missing; the first reason counts.
     fn cut(&mut self, cut: Option<Cut>) {
         let why = match cut {
             None => return,
@@ -216,14 +216,14 @@ impl Page {
         self.incomplete.get_or_insert_with(|| why.into());
     }
 
-    /// Tells two texts apart, to notice that a page has changed.
+    /// Returns a number that differs between two texts, to notice that a page has changed.
     pub(super) fn fingerprint(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.text.hash(&mut hasher);
         hasher.finish()
     }
 
-    /// It begins like an image: one that clients cannot show would stop them for good.
+    /// Shows a body that begins like an image. One that clients cannot show is refused: it would stop them for good.
     fn show(mut self, response: Response) -> ToolResult<Self> {
         let body = &response.body;
         let (checked, size) = match response.ending {
@@ -249,7 +249,8 @@ impl Page {
         }
     }
 
-    /// Nothing of it can be shown. An error of the server matters more than that.
+    /// Returns an error, because nothing of the page can be shown. If the server itself answered with an error, returns the
+    /// page: that matters more.
     fn fail(self, err: ToolError) -> ToolResult<Self> {
         if self.status >= 400 {
             return Ok(self);
@@ -257,7 +258,7 @@ impl Page {
         Err(err)
     }
 
-    /// It is of no kind that can be shown.
+    /// Refuses a page of a kind that cannot be shown.
     fn refuse(self, headers: &HeaderMap) -> ToolResult<Self> {
         let kind = match self.content_type.as_str() {
             "" => "data without a type",
@@ -279,7 +280,7 @@ fn in_a_line(err: &ToolError) -> String {
     err.to_string().replace("\nhint: ", "; ")
 }
 
-/// Was there a body that was not read?
+/// Returns whether there was a body that was not read.
 fn is_withheld(headers: &HeaderMap) -> bool {
     Kind::by_headers(headers) == Kind::Binary && content_length(headers) != Some(0)
 }
@@ -293,7 +294,7 @@ fn content_length(headers: &HeaderMap) -> Option<u64> {
         .ok()
 }
 
-/// All that an answer to HEAD has to say. Not the cookies: they are meant for one visitor.
+/// Returns the headers of an answer to HEAD, without cookies, which are meant for one visitor.
 fn header_lines(headers: &HeaderMap) -> String {
     let shown = headers
         .iter()
@@ -305,5 +306,5 @@ fn header_lines(headers: &HeaderMap) -> String {
 
 const TOO_LONG: &str = "the page is longer than this server reads";
 
-/// What a page has at least to be made readable, even if its time ran out while it was read.
+/// The least time to make a page readable, even if the call's time ran out while the page was read.
 const RENDER_TIME: Duration = Duration::from_secs(2);

@@ -1,4 +1,4 @@
-//! What `fetch` answers: one part of a page, and where the next one begins.
+//! The answer of `fetch`: one part of a page, and where the next one begins.
 
 use lmcp_core::Cx;
 use lmcp_wire::Content;
@@ -64,7 +64,7 @@ pub(super) enum Continuity {
     Unknown,
 }
 
-/// Which part, and where it is from.
+/// The part that is wanted, and where it comes from.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Part {
     pub(super) start: usize,
@@ -73,7 +73,7 @@ pub(super) struct Part {
     pub(super) continuity: Continuity,
 }
 
-/// The answer, and whether it is the whole page.
+/// Returns the answer, and whether it is the whole page.
 pub(super) fn answer(page: &Page, part: Part, cx: &Cx) -> (Answer<Fetched>, bool) {
     answer_in(Room::of(cx), page, part)
 }
@@ -122,7 +122,7 @@ fn answer_in(mut room: Room, page: &Page, part: Part) -> (Answer<Fetched>, bool)
 }
 
 impl Fetched {
-    /// A few lines before the text: what it is, and what is to be known about it.
+    /// Returns a few lines to stand before the text: what it is, and what to know about it.
     fn summary(&self, end: usize) -> String {
         let mut lines = vec![format!(
             "{} {} ({}, {} bytes)",

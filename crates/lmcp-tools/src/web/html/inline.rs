@@ -2,7 +2,7 @@
 
 use super::Style;
 
-/// Text that is being collected. Blanks are one space, as browsers show them.
+/// Text that is being collected. Several blanks become one space, as browsers show them.
 #[derive(Debug)]
 pub(super) struct Inline {
     style: Style,
@@ -10,13 +10,13 @@ pub(super) struct Inline {
     marks: Vec<Mark>,
 }
 
-/// Something that was opened and is not yet closed.
+/// A mark that was opened and is not yet closed.
 #[derive(Debug)]
 struct Mark {
     kind: Kind,
-    /// Where its content begins.
+    /// The position at which its content begins.
     at: usize,
-    /// Within another of its kind, it says nothing.
+    /// Whether the mark is within another of its kind, and so has no effect.
     again: bool,
 }
 
@@ -27,9 +27,9 @@ pub(super) enum Kind {
     Code,
     /// Above the line, like a power.
     Raised,
-    /// Below it, like an index.
+    /// Below the line, like an index.
     Lowered,
-    /// With where it leads.
+    /// A link, with its target.
     Link(String),
 }
 
@@ -54,7 +54,7 @@ impl Inline {
         }
     }
 
-    /// As it is, blanks and all.
+    /// Adds text as it is, with its blanks.
     pub(super) fn push_raw(&mut self, text: &str) {
         self.text.push_str(text);
     }
@@ -74,7 +74,7 @@ impl Inline {
         }
     }
 
-    /// Closes the last one of this kind, and what was opened in it and left open.
+    /// Closes the last mark of this kind, and those that were opened in it and left open.
     pub(super) fn close(&mut self, kind: &Kind) {
         let Some(at) = self.marks.iter().rposition(|mark| mark.kind.is_like(kind)) else {
             return;
@@ -86,7 +86,7 @@ impl Inline {
         }
     }
 
-    /// The whole text, with everything closed; nothing is left.
+    /// Closes all marks, and takes the whole text.
     pub(super) fn take(&mut self) -> String {
         while let Some(mark) = self.marks.pop() {
             self.wrap(&mark);
@@ -102,7 +102,7 @@ impl Inline {
         self.text.len()
     }
 
-    /// Puts the signs around what a mark holds, blanks outside.
+    /// Puts the signs around the content of a mark, without the blanks at its ends.
     fn wrap(&mut self, mark: &Mark) {
         let Some(content) = self.text.get(mark.at..) else {
             return;
@@ -115,7 +115,7 @@ impl Inline {
         let content = &self.text[start..end];
         if let Some(sign) = mark.kind.sign() {
             let (before, after) = match is_one_word(content) {
-                // A note is what it looks like.
+                // A note such as `[1]` needs no sign.
                 _ if content.starts_with('[') => return,
                 true => (sign.into(), ""),
                 false => (format!("{sign}("), ")"),
@@ -148,7 +148,7 @@ impl Inline {
 }
 
 impl Kind {
-    /// What tells a power from one more digit, even in plain text.
+    /// Returns the sign that tells a power or an index from one more digit, even in plain text.
     fn sign(&self) -> Option<&'static str> {
         match self {
             Self::Raised => Some("^"),
@@ -162,14 +162,14 @@ impl Kind {
     }
 }
 
-/// Is it clear without brackets where it ends?
+/// Returns whether the end of the text is clear without brackets.
 fn is_one_word(text: &str) -> bool {
     let text = text.trim_start_matches(['+', '-', '−']);
     text.chars()
         .all(|c| c.is_alphanumeric() || matches!(c, '.' | ',' | '+' | '-' | '−' | '*' | '†' | '′'))
 }
 
-/// More backticks than there are in a row within.
+/// Returns more backticks than the code has in a row.
 pub(super) fn fence(code: &str, least: usize) -> String {
     let (mut run, mut longest) = (0, 0);
     for byte in code.bytes() {
@@ -179,7 +179,8 @@ pub(super) fn fence(code: &str, least: usize) -> String {
     "`".repeat(least.max(if longest == 0 { 0 } else { longest + 1 }))
 }
 
-/// What nobody sees but a model reads: soft hyphens, zero widths, tags.
+/// Returns whether a person does not see a character that a model reads: soft hyphens, zero widths,
+/// tags.
 pub(super) fn is_invisible(character: char) -> bool {
     matches!(
         character,
@@ -194,5 +195,5 @@ pub(super) fn is_invisible(character: char) -> bool {
     )
 }
 
-/// How deep marks may be nested; closing one moves the text behind it.
+/// How deep marks may be nested. Closing one moves the text after it.
 const MOST_MARKS: usize = 16;

@@ -3,14 +3,14 @@
 /// The elements of a formula that are open.
 #[derive(Debug, Default)]
 pub(super) struct Math {
-    /// What stands between the children of each, and how many of them there were.
+    /// The signs between the children of each element, and how many children there were.
     open: Vec<(&'static [&'static str], usize)>,
-    /// How many more are open than are kept.
+    /// How many more elements are open than are kept.
     deeper: usize,
 }
 
 impl Math {
-    /// What to write before an element of this name.
+    /// Returns the text to write before an element of this name.
     pub(super) fn start(&mut self, name: &str) -> &'static str {
         let mut sign = match name {
             "msqrt" | "mroot" => "√",
@@ -32,7 +32,7 @@ impl Math {
         sign
     }
 
-    /// An element ends. True if the formula does.
+    /// Ends an element. Returns whether the formula ends with it.
     pub(super) fn end(&mut self) -> bool {
         if self.deeper > 0 {
             self.deeper -= 1;

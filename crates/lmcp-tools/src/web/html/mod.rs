@@ -1,7 +1,7 @@
-//! HTML for readers that are no browsers: as Markdown, as plain text, or without what runs.
+//! HTML for readers that are no browsers: as Markdown, as plain text, or without scripts.
 //!
-//! There is no tree. The tokenizer is the one of the HTML standard; what it finds goes straight into the output, and
-//! errors of nesting are met where they hurt. A tree would bring forty crates and be thrown away at once.
+//! There is no tree. The tokenizer is the one of the HTML standard. Its tokens go straight into the output, and
+//! errors of nesting are handled where they matter. A tree would need forty more crates, and be thrown away at once.
 
 mod inline;
 mod math;
@@ -16,29 +16,29 @@ pub(crate) use reader::readable;
 pub(crate) use strip::strip;
 pub(crate) use token::{Token, tokens};
 
-/// How the text is to look.
+/// The form of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Style {
     Markdown,
     Plain,
 }
 
-/// Why a text is not all of it.
+/// Why a text is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cut {
-    /// There was more than the limit.
+    /// The text was longer than the limit.
     Length,
     /// Time ran out.
     Time,
 }
 
-/// Is it time to stop? Asked now and then.
+/// Returns whether it is time to stop. Called now and then.
 pub(crate) type IsLate<'a> = &'a dyn Fn() -> bool;
 
 /// How many tokens are read between two looks at the clock.
 const TOKENS_AT_ONCE: usize = 256;
 
-/// The text of a piece of HTML, in one line.
+/// Returns the text of a piece of HTML, in one line.
 pub(crate) fn text_of(html: &str) -> String {
     let mut text = String::new();
     for token in tokens(html) {
@@ -50,7 +50,7 @@ pub(crate) fn text_of(html: &str) -> String {
     one_line(&text)
 }
 
-/// Words with one space between them.
+/// Returns the words with one space between them.
 pub(crate) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

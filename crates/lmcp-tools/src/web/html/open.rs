@@ -1,7 +1,7 @@
-//! Which elements are open, and which of them nobody sees.
+//! The elements that are open, and which of them are hidden.
 //!
-//! An end tag ends the nearest element of its name, and what was left open in it; some elements end where another
-//! begins. That much of the rules of HTML tells what is within a hidden element from what only looks like its end.
+//! An end tag ends the nearest element of its name, and the elements that were left open in it. Some elements end
+//! where another begins. These rules of HTML are enough to tell text within a hidden element from text after its end.
 
 use std::collections::BTreeMap;
 
@@ -9,29 +9,29 @@ use super::token::Tag;
 
 #[derive(Debug, Default)]
 pub(super) struct Open {
-    /// The innermost at the end.
+    /// The names of the open elements, the innermost at the end.
     names: Vec<String>,
-    /// How many more are open of each name, where there are too many to keep.
+    /// How many more elements are open of each name, if there are too many to keep.
     deeper: BTreeMap<String, usize>,
-    /// Where the outermost element is that is left out.
+    /// The position of the outermost element that is left out.
     skipped: Option<usize>,
-    /// The same among those that are not kept: its name, and how many of that were open with it.
+    /// The same for elements that are not kept: the name, and how many of that name were open with it.
     skipped_deeper: Option<(String, usize)>,
-    /// Where SVG or MathML begins.
+    /// The position at which SVG or MathML begins.
     foreign: Option<usize>,
 }
 
-/// What a tag did.
+/// The effect of a tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effect {
-    /// It is for the reader.
+    /// The tag is for the reader.
     Shown,
-    /// It is part of what is left out.
+    /// The tag is part of an element that is left out.
     Skipped,
 }
 
 impl Open {
-    /// An element begins, and perhaps ends others by that. False if it has no end.
+    /// Begins an element, which may end others. Returns false if the element has no end.
     pub(super) fn start(&mut self, tag: &Tag) -> bool {
         let name = tag.name.as_str();
         self.end_implied(name);
@@ -56,7 +56,7 @@ impl Open {
         true
     }
 
-    /// The element of this name that was just opened is left out.
+    /// Leaves out the element of this name that was just opened.
     pub(super) fn skip(&mut self, name: &str) {
         match self.deeper.get(name) {
             Some(count) if *count > 0 => self.skipped_deeper = Some((name.to_owned(), *count)),
@@ -68,7 +68,7 @@ impl Open {
         self.skipped.is_some() || self.skipped_deeper.is_some()
     }
 
-    /// An end tag.
+    /// Handles an end tag.
     pub(super) fn end(&mut self, name: &str) -> Effect {
         let (was_skipped, skipped) = (self.is_skipped(), self.skipped);
         let ended = match self.deeper.get_mut(name).filter(|count| **count > 0) {
@@ -81,7 +81,7 @@ impl Open {
             }
             None => self.close(|open| open == name, |open| holds(open, name)),
         };
-        // One that was outside ended what was left out with it.
+        // The end of an outer element also ended the element that was left out.
         let ended_both = ended.is_some_and(|ended| skipped.is_none_or(|skipped| ended < skipped));
         if !was_skipped || (ended_both && !self.is_skipped()) {
             Effect::Shown
@@ -90,7 +90,7 @@ impl Open {
         }
     }
 
-    /// What ends because this begins.
+    /// Ends the elements that end because this one begins.
     fn end_implied(&mut self, name: &str) {
         match name {
             "li" => self.close(|open| open == "li", |open| is_list(open) || is_cell(open)),
@@ -116,7 +116,8 @@ impl Open {
         }
     }
 
-    /// Closes the innermost that is wanted and what is in it, unless there is a barrier before it. Tells where it was.
+    /// Closes the innermost element that is wanted and those in it, unless a barrier comes first. Returns its
+    /// position.
     fn close(
         &mut self,
         wanted: impl Fn(&str) -> bool,
@@ -136,7 +137,7 @@ impl Open {
     }
 }
 
-/// Does an element keep end tags of this name from what is around it?
+/// Returns whether an element keeps end tags of this name from ending elements around it.
 fn holds(open: &str, name: &str) -> bool {
     let is_part = matches!(name, "table" | "thead" | "tbody" | "tfoot" | "tr") || is_cell(name);
     match open {
@@ -160,7 +161,7 @@ fn is_foreign(name: &str) -> bool {
     matches!(name, "svg" | "math")
 }
 
-/// Elements that hold nothing and have no end.
+/// Returns whether an element has no content and no end.
 fn is_void(name: &str) -> bool {
     matches!(
         name,
@@ -229,5 +230,5 @@ fn ends_paragraph(name: &str) -> bool {
     )
 }
 
-/// How many open elements are kept, as many as browsers keep: looking for one must not take long.
+/// How many open elements are kept, as many as in browsers: a search among them must not take long.
 const MOST_OPEN: usize = 512;

@@ -1,8 +1,8 @@
-//! A page as people read it: what is in it, without what is around it.
+//! A page as people read it: its content, without what is around it.
 //!
-//! What is around it is told by its elements alone: `nav`, `footer`, `aside`, what is hidden. If a page says where its
-//! main part is and that is a good part of it, the rest is left out too. If next to nothing is left then, all of it is
-//! shown instead.
+//! The parts around the content are known by their elements alone: `nav`, `footer`, `aside`, hidden ones. If a page
+//! marks its main part, and that is a good part of the page, the rest is left out too. If next to nothing is left then,
+//! the whole page is shown instead.
 
 use super::{
     Cut, IsLate, Style, TOKENS_AT_ONCE,
@@ -20,13 +20,13 @@ use lmcp_outbound::{Flaw, Url};
 pub(crate) struct Readable {
     pub(crate) text: String,
     pub(crate) title: Option<String>,
-    /// Something was left out that was around the main part.
+    /// Whether something around the main part was left out.
     pub(crate) main_only: bool,
-    /// Why it is not all of it.
+    /// Why the text is cut.
     pub(crate) cut: Option<Cut>,
 }
 
-/// Makes a page readable, as at most so many bytes. Links lead to where they lead from `base`.
+/// Makes a page readable, as at most so many bytes. Links are resolved against `base`.
 pub(crate) fn readable(
     html: &str,
     base: &Url,
@@ -63,26 +63,26 @@ struct Reader {
     /// The formula that is being read.
     math: Option<Math>,
     left_out: bool,
-    /// What all links together came to, in bytes.
+    /// The bytes of all links together.
     linked: usize,
     main: Part,
     article: Part,
 }
 
-/// An element of which only the end is waited for.
+/// An element whose end is searched for.
 #[derive(Debug)]
 struct Nested {
     name: String,
     depth: usize,
 }
 
-/// Where in the output an element went.
+/// The position of an element in the output.
 #[derive(Debug, Default)]
 struct Part {
     open: Option<Nested>,
     start: usize,
     end: usize,
-    /// How many there are, of which the first counts.
+    /// How many such elements there are. The first counts.
     count: usize,
 }
 
@@ -244,7 +244,7 @@ impl Reader {
         }
         let kind = match tag.name.as_str() {
             "a" => {
-                // A link within a link cannot be: the first one ends here.
+                // A link cannot be within a link: the first one ends here.
                 self.writer.inline.close(&Kind::Link(String::new()));
                 match tag.get("href").and_then(|to| self.link(to)) {
                     Some(to) => Kind::Link(to),
@@ -279,7 +279,8 @@ impl Reader {
         }
     }
 
-    /// Where a link leads, as Markdown takes it between `(` and `)`. None for what runs something, and within the page.
+    /// Returns where a link leads, as Markdown takes it between `(` and `)`. `None` for a script, and for a place
+    /// within the page.
     fn link(&mut self, to: &str) -> Option<String> {
         let wanted = self.writer.is_markdown() && self.linked < MOST_LINKED;
         if !wanted || to.trim_start().starts_with('#') {
@@ -300,12 +301,12 @@ impl Reader {
         )
     }
 
-    /// Is nothing in it for a reader?
+    /// Returns whether an element has nothing for a reader.
     fn is_skipped(&mut self, tag: &Tag) -> bool {
         let never_text = match tag.name.as_str() {
             "script" | "style" | "template" | "iframe" | "object" | "audio" | "video"
             | "canvas" | "svg" => true,
-            // What a formula was made from, once more.
+            // An annotation repeats the source of a formula.
             "annotation" | "annotation-xml" => true,
             _ => is_hidden(tag),
         };
@@ -368,7 +369,7 @@ impl Nested {
         self.depth += usize::from(self.name == name);
     }
 
-    /// Is this its end?
+    /// Handles an end tag, and returns whether it ends this element.
     fn end(&mut self, name: &str) -> bool {
         self.depth -= usize::from(self.name == name);
         self.depth == 0
@@ -376,7 +377,7 @@ impl Nested {
 }
 
 impl Part {
-    /// What this element holds, if it is the only one and a good part of the page.
+    /// Returns the text of this element, if it is the only one and a good part of the page.
     fn of<'a>(&self, out: &'a str) -> Option<&'a str> {
         if self.count != 1 {
             return None;
@@ -387,13 +388,13 @@ impl Part {
     }
 }
 
-/// Does nobody see it? What is written there would be for models alone.
+/// Returns whether an element is hidden. Text there would be for models alone.
 fn is_hidden(tag: &Tag) -> bool {
-    // Pages that show themselves by a script hide all of it first.
+    // Pages that show themselves by a script hide everything first.
     if matches!(tag.name.as_str(), "html" | "head" | "body") {
         return false;
     }
-    // A picture of a formula is kept from those who hear the page, who have the formula itself.
+    // A picture of a formula is hidden only from people who hear the page, and who get the formula itself.
     let unheard = tag.name != "img" && tag.is("aria-hidden", "true");
     unheard || tag.get("hidden").is_some() || tag.get("style").is_some_and(hides)
 }
@@ -418,7 +419,7 @@ fn is_around(tag: &Tag) -> bool {
     )
 }
 
-/// The language of code, by the custom of naming it in the class.
+/// Returns the language of code, which the class names by custom.
 fn language(tag: &Tag) -> &str {
     let classes = tag
         .get("class")
@@ -435,7 +436,7 @@ fn language(tag: &Tag) -> &str {
     languages.next().unwrap_or_default()
 }
 
-/// Elements that are never without their end, so that counting finds it.
+/// Returns whether an element always has an end tag, so that counting finds its end.
 fn has_end_tag(name: &str) -> bool {
     matches!(
         name,
@@ -498,8 +499,8 @@ fn is_block(name: &str) -> bool {
     )
 }
 
-/// Less than this is hardly what a page is about.
+/// A shorter text is hardly the content of a page.
 const LEAST_TEXT: usize = 200;
 
-/// A short reference to a long address is work: a page of nothing else must end.
+/// The most bytes of all links: short references can become long addresses, and a page of nothing else must end.
 const MOST_LINKED: usize = 16 * 1024 * 1024;

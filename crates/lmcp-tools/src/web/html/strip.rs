@@ -1,11 +1,11 @@
-//! A page without what runs and what paints: scripts, styles, handlers, comments.
+//! A page without the parts that run and paint: scripts, styles, handlers, comments.
 
 use super::{
     Cut, IsLate, TOKENS_AT_ONCE,
     token::{Tag, Token, tokens},
 };
 
-/// The same page, at most so many bytes of it, and why that is not all.
+/// Returns the same page, at most so many bytes of it, and why it was cut.
 pub(crate) fn strip(html: &str, limit: usize, is_late: IsLate<'_>) -> (String, Option<Cut>) {
     let mut out = String::new();
     let mut inside: Option<String> = None;
@@ -59,7 +59,8 @@ fn is_script(value: &str) -> bool {
     start.eq_ignore_ascii_case("javascript:")
 }
 
-/// An escaped sign is up to six times as long: what goes past the limit is not made.
+/// Adds escaped text. An escaped sign is up to six times as long, so this stops a little after the
+/// limit.
 fn push_escaped(out: &mut String, text: &str, limit: usize) {
     for character in text.chars() {
         if out.len() > limit {

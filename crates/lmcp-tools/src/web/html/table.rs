@@ -1,20 +1,20 @@
-//! Tables of data. Tables that only lay out a page are not kept as such.
+//! Tables of data. Tables that only lay out a page are not kept as tables.
 
 use super::{Style, inline::fence, one_line};
 
 #[derive(Debug, Default)]
 pub(super) struct Table {
     rows: Vec<Vec<Cell>>,
-    /// In how many quotes, lists and items it stands.
+    /// In how many quotes, lists and items the table stands.
     pub(super) depth: usize,
     cells: usize,
-    /// Of all cells together.
+    /// The bytes of all cells together.
     bytes: usize,
 }
 
 type Cell = Vec<Piece>;
 
-/// What a cell holds, or a block where a table turned out to be none.
+/// A part of a cell, or a block where a table turned out to be none.
 #[derive(Debug)]
 pub(super) enum Piece {
     Text(String),
@@ -22,7 +22,7 @@ pub(super) enum Piece {
 }
 
 impl Table {
-    /// One that stands in so many quotes, lists and items.
+    /// Makes a table that stands in so many quotes, lists and items.
     pub(super) fn new(depth: usize) -> Self {
         Self {
             depth,
@@ -44,7 +44,7 @@ impl Table {
         }
     }
 
-    /// More for the cell that was begun last; given back if there is none.
+    /// Adds a piece to the cell that was begun last. Returns the piece if there is no cell.
     pub(super) fn push(&mut self, piece: Piece) -> Option<Piece> {
         let Some(cell) = self.rows.last_mut().and_then(|row| row.last_mut()) else {
             return Some(piece);
@@ -57,7 +57,7 @@ impl Table {
         None
     }
 
-    /// Code beside the numbers of its lines, say: one row is no table.
+    /// Returns whether the table only lays out code, beside the numbers of its lines, say: one row is no table.
     pub(super) fn lays_out_code(&self) -> bool {
         let mut rows = self.rows.iter().filter(|row| has_text(row));
         let is_code =
@@ -66,7 +66,7 @@ impl Table {
         rows.next().is_some_and(has_code) && rows.next().is_none()
     }
 
-    /// Is it larger than anything that is meant as a table?
+    /// Returns whether the table is larger than any real table.
     pub(super) fn is_huge(&self) -> bool {
         self.cells > MOST_CELLS
     }
@@ -75,7 +75,7 @@ impl Table {
         self.bytes
     }
 
-    /// All rows in one block.
+    /// Returns all rows in one block.
     pub(super) fn render(self, style: Style) -> String {
         let rows: Vec<_> = self.rows.into_iter().filter(|row| has_text(row)).collect();
         let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
@@ -99,7 +99,7 @@ impl Table {
         out
     }
 
-    /// Every row as one block, for what turned out to be no table. Code stays by itself.
+    /// Returns every row as one block, if this turned out to be no table. Code stays by itself.
     pub(super) fn into_blocks(self) -> Vec<Piece> {
         let mut blocks = Vec::new();
         for row in self.rows {
@@ -127,7 +127,7 @@ fn has_text(row: &[Cell]) -> bool {
     row.iter().any(|cell| !cell.is_empty())
 }
 
-/// What a cell holds, in one line.
+/// Returns the content of a cell, in one line.
 fn line(cell: &Cell, style: Style) -> String {
     let pieces = cell.iter().map(|piece| match (piece, style) {
         (Piece::Text(text), _) => text.replace('\n', " "),
@@ -148,5 +148,6 @@ fn push_row(out: &mut String, row: &[String]) {
     }
 }
 
-/// A cell takes about 400 bytes until its table is written, whatever its text: a page of cells would take many times its length.
+/// The most cells of a table. A cell takes about 400 bytes until its table is written, whatever its text: a page of cells
+/// would take many times its length.
 const MOST_CELLS: usize = 4_000;

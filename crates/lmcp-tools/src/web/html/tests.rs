@@ -1,4 +1,4 @@
-//! What pages come to, tag by tag.
+//! Tests of the text that pages become, tag by tag.
 
 use super::{Cut, Style, readable, strip, text_of};
 use lmcp_outbound::Url;
@@ -192,7 +192,7 @@ fn a_list_or_code_in_a_cell_leaves_the_table_one() {
         ),
         "| a | b |\n| --- | --- |\n| - one - two end | `x = 1` |\n| c | d |\n\nafter"
     );
-    // How sites lay out code: the numbers of its lines beside it.
+    // Sites lay out code like this: the numbers of its lines stand beside it.
     assert_eq!(
         markdown(
             "<table><tr><td><pre>1\n2</pre><td><pre><code class=language-c>a\nb</code></pre></table>"

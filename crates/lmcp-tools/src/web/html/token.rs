@@ -1,4 +1,4 @@
-//! What HTML is made of: tags and text.
+//! The tokens of HTML: tags and text.
 
 use std::{collections::BTreeMap, mem::take};
 
@@ -11,12 +11,12 @@ use html5gum::{
 #[derive(Debug)]
 pub(crate) enum Token {
     Start(Tag),
-    /// Its name.
+    /// An end tag, by its name.
     End(String),
     Text(String),
 }
 
-/// A start tag. Of attributes without end the first ones, and none that is very long.
+/// A start tag. Only the first attributes are kept, and none that is very long.
 #[derive(Debug, Default)]
 pub(crate) struct Tag {
     pub(crate) name: String,
@@ -25,33 +25,33 @@ pub(crate) struct Tag {
 }
 
 impl Tag {
-    /// The value of an attribute.
+    /// Returns the value of an attribute.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.attributes.get(name).map(String::as_str)
     }
 
-    /// Has an attribute this value? Letters may be large or small.
+    /// Returns whether an attribute has this value, in any case.
     pub(super) fn is(&self, name: &str, value: &str) -> bool {
         self.get(name)
             .is_some_and(|own| own.trim().eq_ignore_ascii_case(value))
     }
 
-    /// Is this one of its classes?
+    /// Returns whether the element has this class.
     pub(crate) fn has_class(&self, class: &str) -> bool {
         let classes = self.get("class").unwrap_or_default();
         classes.split_ascii_whitespace().any(|own| own == class)
     }
 }
 
-/// The pieces of a page, in order.
+/// Returns the pieces of a page, in order.
 pub(crate) fn tokens(html: &str) -> impl Iterator<Item = Token> {
     let mut emitter = CallbackEmitter::new(Collector::default());
-    // So that `<b>` within a script is no tag.
+    // Without this, `<b>` within a script would be a tag.
     emitter.naively_switch_states(true);
     Tokenizer::new_with_emitter(html, emitter).flatten()
 }
 
-/// Collects the parts of a tag. Browsers take any number of them; here nobody asks for more than a few.
+/// Collects the parts of a tag. Browsers take any number of them; here only a few are needed.
 #[derive(Default)]
 struct Collector {
     tag: Tag,
@@ -74,7 +74,7 @@ impl Callback<Token, ()> for Collector {
                 let is_kept = self.tag.attributes.len() < MOST_ATTRIBUTES;
                 if is_kept && name.len() <= LONGEST_NAME {
                     let name = text(name);
-                    // Of several with one name the first counts.
+                    // Of several attributes with one name, the first counts.
                     if !self.tag.attributes.contains_key(&name) {
                         self.tag.attributes.insert(name.clone(), String::new());
                         self.attribute = Some(name);
@@ -110,9 +110,9 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Attributes that are kept of one tag.
+/// The most attributes that are kept of one tag.
 const MOST_ATTRIBUTES: usize = 256;
-/// Bytes of the longest value that is kept, and of the longest name.
+/// The bytes of the longest value that is kept, and of the longest name.
 const LONGEST_VALUE: usize = 64 * 1024;
 const LONGEST_NAME: usize = 256;
 

@@ -1,4 +1,4 @@
-//! Blocks of text, one after the other, each with the quotes and list items it stands in.
+//! Blocks of text, one after the other, each within its quotes and list items.
 
 use super::{
     Style,
@@ -9,27 +9,27 @@ use super::{
 #[derive(Debug)]
 pub(super) struct Writer {
     style: Style,
-    /// Where `out` ends at the latest.
+    /// The longest that `out` may become.
     limit: usize,
     pub(super) out: String,
     pub(super) inline: Inline,
     frames: Vec<Frame>,
-    /// 1 to 6 within a heading.
+    /// The level within a heading, 1 to 6; else 0.
     heading: usize,
     pre: Option<Pre>,
     table: Option<Table>,
-    /// Was the last block in a list?
+    /// Whether the last block was in a list.
     in_list: bool,
     full: bool,
 }
 
-/// What blocks stand in.
+/// An element around a block.
 #[derive(Debug, PartialEq, Eq)]
 enum Frame {
     Quote,
-    /// The number of the next item, where they have numbers.
+    /// A list, with the number of the next item if items have numbers.
     List(Option<u32>),
-    /// Written before its first line; the others are indented as far.
+    /// An item. The marker is written before its first line; the other lines are indented as far.
     Item {
         marker: String,
         written: bool,
@@ -58,7 +58,7 @@ impl Writer {
         }
     }
 
-    /// Is there no room for more?
+    /// Returns whether there is no room for more.
     pub(super) fn is_full(&self) -> bool {
         let table = self.table.as_ref().map_or(0, Table::len);
         self.full || self.inline.len() + table > self.limit
@@ -111,7 +111,7 @@ impl Writer {
         }
     }
 
-    /// Puts a block into the cell that is open, behind the marker of its item; gives it back if there is no cell.
+    /// Puts a block into the open cell, after the marker of its item. Returns the block if there is no cell.
     fn push_cell(&mut self, mut text: String) -> Option<String> {
         let Some(table) = &mut self.table else {
             return Some(text);
@@ -165,11 +165,11 @@ impl Writer {
     pub(super) fn end_list(&mut self) {
         self.end_block();
         self.pop_to(|frame| matches!(frame, Frame::List(_)));
-        // Another list that follows is no part of this one.
+        // A list that follows is no part of this one.
         self.in_list &= self.frames.iter().any(Frame::is_item);
     }
 
-    /// Also ends the item before it, which often nobody did.
+    /// Starts an item, and ends the item before it, which often has no end tag.
     pub(super) fn start_item(&mut self) {
         self.end_block();
         let list = self
@@ -195,7 +195,7 @@ impl Writer {
 
     pub(super) fn end_item(&mut self) {
         self.end_block();
-        // Not through the list it is in: `</li>` too many would end that.
+        // Only an item is ended, not the list around it, which a surplus `</li>` would end.
         if let Some(Frame::Item { .. }) = self.frames.last() {
             self.frames.pop();
         }
@@ -213,7 +213,7 @@ impl Writer {
         self.pre.is_some()
     }
 
-    /// Often said of the `code` within.
+    /// Sets the language of code, which is often named at the `code` within.
     pub(super) fn set_language(&mut self, language: &str) {
         if let Some(pre) = self.pre.as_mut().filter(|pre| pre.language.is_empty()) {
             language.clone_into(&mut pre.language);
@@ -240,7 +240,7 @@ impl Writer {
         }
     }
 
-    /// A table within another says that the outer one only lays out the page.
+    /// Starts a table. If it is within another one, the outer table only lays out the page.
     pub(super) fn start_table(&mut self) {
         self.end_block();
         self.leave_table();
@@ -286,7 +286,7 @@ impl Writer {
         self.end_block();
     }
 
-    /// What is in this table is no data: goes on as ordinary blocks.
+    /// Writes the content of the table as ordinary blocks, because it is no data.
     fn leave_table(&mut self) {
         if let Some(table) = self.table.take() {
             for block in table.into_blocks() {

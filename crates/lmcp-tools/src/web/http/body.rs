@@ -1,4 +1,4 @@
-//! A body, decoded as it comes and never more of it than wanted: a few kilobytes of gzip can hold gigabytes.
+//! Reads a body, decodes it as it comes, and stops at the limit: a few kilobytes of gzip can hold gigabytes.
 
 use std::io::{self, Write};
 
@@ -10,7 +10,7 @@ use lmcp_outbound::Incoming;
 
 use super::{Deadline, Ending, Memory};
 
-/// Whom a body comes from, and for whom.
+/// The host that a body comes from, and the call that it is for.
 #[derive(Clone, Copy)]
 pub(super) struct From<'a> {
     pub(super) host: &'a str,
@@ -18,7 +18,8 @@ pub(super) struct From<'a> {
     pub(super) cx: &'a Cx,
 }
 
-/// The body, how it ended, and the memory that is set aside for it. Once the limit is met nothing more is read.
+/// Returns the body, how it ended, and the memory that is reserved for it. Once the limit is reached nothing
+/// more is read.
 pub(super) async fn read(
     incoming: Incoming,
     headers: &HeaderMap,
@@ -31,13 +32,13 @@ pub(super) async fn read(
     }
     let mut decoder = Decoder::new(headers, limit)?;
     let taken = take(incoming, &mut decoder, limit, &mut memory, from).await;
-    // What came before the end that was not expected is still of use.
+    // Data that came before an unexpected end is still of use.
     let finished = decoder.finish();
     let ending = match taken {
         Err(err) => Ending::Broken(err),
         Ok(Taken::TooMuch) => Ending::TooLong,
         Ok(_) if decoder.is_full() => Ending::TooLong,
-        // An empty body is nothing that was compressed, but servers say so.
+        // An empty body cannot be compressed, but some servers say that it is.
         Ok(Taken::Nothing) => Ending::Whole,
         Ok(Taken::All) => match finished {
             Ok(()) => Ending::Whole,
@@ -47,9 +48,9 @@ pub(super) async fn read(
     Ok((decoder.into_bytes(), ending, memory))
 }
 
-/// Taken at once, in bytes.
+/// The bytes that are taken at once.
 const PIECE: usize = 16 * 1024;
-/// The same of what is compressed, and what that may become: a thousand times as much.
+/// The bytes of compressed data that are taken at once, and what they may become: a thousand times as much.
 const PACKED: usize = 64;
 const UNPACKED: usize = 72 * 1024;
 
@@ -106,7 +107,7 @@ fn is_broken(host: &str, err: io::Error) -> ToolError {
 enum Decoder {
     Plain(Bounded),
     Gzip(MultiGzDecoder<Bounded>),
-    /// Which of the two ways to write it, the first byte tells.
+    /// Deflate has two forms; the first byte tells which.
     Deflate(Option<Bounded>),
     Zlib(ZlibDecoder<Bounded>),
     RawDeflate(DeflateDecoder<Bounded>),
@@ -132,7 +133,7 @@ impl Decoder {
         }
     }
 
-    /// Takes in more; true once the limit is met.
+    /// Decodes more data. Returns true once the limit is reached.
     fn write(&mut self, data: &[u8]) -> io::Result<bool> {
         if let Self::Deflate(sink) = self {
             let Some(first) = data.first() else {
@@ -169,7 +170,7 @@ impl Decoder {
         if self.is_full() { Ok(()) } else { finished }
     }
 
-    /// How much is taken in at once, and what that may become.
+    /// Returns how many bytes are taken at once, and how many they may become.
     fn step(&self) -> (usize, usize) {
         match self {
             Self::Plain(_) => (PIECE, PIECE),
@@ -179,7 +180,7 @@ impl Decoder {
         }
     }
 
-    /// So much is decoded.
+    /// Returns how many bytes are decoded.
     fn len(&self) -> usize {
         match self {
             Self::Plain(sink) => sink.bytes.len(),
@@ -212,7 +213,7 @@ impl Decoder {
     }
 }
 
-/// Holds so many bytes and takes no more.
+/// A buffer that takes only so many bytes.
 #[derive(Default)]
 struct Bounded {
     bytes: Vec<u8>,

@@ -1,11 +1,12 @@
-//! Until when everything must be done, and what was going on when it was not.
+//! The time until which everything must be done, and the error that names the step that took too
+//! long.
 
 use std::time::Duration;
 
 use lmcp_core::{ToolError, ToolResult};
 use tokio::time::{Instant, timeout_at};
 
-/// A point in time, and the span it came from.
+/// A point in time, and the number of seconds it came from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadline {
     at: Instant,
@@ -20,7 +21,8 @@ impl Deadline {
         }
     }
 
-    /// The same, or in so much time if that is later: to make the best of what is there already.
+    /// Returns the same deadline, or one after so much time if that is later: to make use of data
+    /// that has already come.
     pub(crate) fn at_least(self, time: Duration) -> Self {
         Self {
             at: self.at.max(Instant::now() + time),
@@ -42,7 +44,7 @@ impl Deadline {
         done.map_err(|_| self.over(step))
     }
 
-    /// It was met during this step.
+    /// Returns the error that time ran out during this step.
     pub(super) fn over(&self, step: &str) -> ToolError {
         ToolError::new(format!("timed out after {} s, {step}", self.seconds))
             .hint("try again, or allow more time")

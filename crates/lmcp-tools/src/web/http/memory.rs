@@ -1,16 +1,15 @@
-//! Memory of the server's budget for what comes from the web, set aside as it grows: nobody knows how long a page is.
+//! Memory of the server's budget for data from the web, reserved as it grows: the length of a page is not known before.
 
 use lmcp_core::{Cx, Reservation, ToolResult};
 
-/// What is set aside for one body, and for what is made of it.
+/// The memory that is reserved for one body, and for its text.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     held: Vec<Reservation>,
 }
 
 impl Memory {
-    /// Sees to it that there is room for a body of so many bytes, for a piece of it, and for a text of the same length that
-    /// grows.
+    /// Reserves memory for a body of so many bytes, for a piece of it, and for a text of the same length that grows.
     ///
     /// # Errors
     /// The caller has no more room in the budget.
@@ -30,12 +29,12 @@ impl Memory {
         Ok(())
     }
 
-    /// How long a body there is room for.
+    /// Returns the length of the body that there is room for.
     pub(crate) fn body_bytes(&self) -> usize {
         self.bytes() / COPIES
     }
 
-    /// Gives back all but so many bytes.
+    /// Releases all but so many bytes.
     pub(crate) fn shrink_to(&mut self, mut bytes: usize) {
         for held in &mut self.held {
             held.shrink_to(bytes);
@@ -49,8 +48,9 @@ impl Memory {
     }
 }
 
-/// What is made of a body at the same time: its text, the piece that is being read, what is written, and room to grow.
+/// The copies that are in memory at the same time: the text of the body, the piece that is being read, the output, and room
+/// to grow.
 const COPIES: usize = 4;
 
-/// Set aside at once, in bytes: enough for most pages.
+/// The bytes that are reserved at once: enough for most pages.
 const STEP: usize = 256 * 1024;

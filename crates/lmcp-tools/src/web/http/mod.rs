@@ -1,4 +1,5 @@
-//! One request, one connection, one answer: to an address that was checked, within limits and a deadline.
+//! One request, one connection, one response: to an address that was checked, within limits and a
+//! deadline.
 //!
 //! Dropping the future closes the connection.
 
@@ -16,7 +17,7 @@ pub(crate) use memory::Memory;
 
 use super::allow::Guard;
 
-/// What is asked of whom.
+/// A request to an address.
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) method: Method,
@@ -26,23 +27,23 @@ pub(crate) struct Request {
     pub(crate) chosen_by: ChosenBy,
 }
 
-/// Who chose the address, and so can do something about it.
+/// The one who chose the address, and so can change it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ChosenBy {
     Model,
     Operator,
 }
 
-/// What came back.
+/// The response.
 #[derive(Debug)]
 pub(crate) struct Response {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
-    /// Decoded.
+    /// The decoded body.
     pub(crate) body: Vec<u8>,
-    /// Is that all of it?
+    /// Whether the body is complete.
     pub(crate) ending: Ending,
-    /// Set aside for it.
+    /// The memory that is reserved for the body.
     pub(crate) memory: Memory,
 }
 
@@ -50,13 +51,13 @@ pub(crate) struct Response {
 #[derive(Debug)]
 pub(crate) enum Ending {
     Whole,
-    /// There was more than the limit.
+    /// The body was longer than the limit.
     TooLong,
-    /// Time ran out, the connection broke, or what was compressed is broken.
+    /// Time ran out, the connection broke, or the compressed data is broken.
     Broken(ToolError),
 }
 
-/// How much of a body is wanted, by what its head says. Nothing is read if that is 0.
+/// Returns how many bytes of a body are wanted, by its status and headers. Nothing is read if that is 0.
 pub(crate) type Appetite<'a> = &'a (dyn Fn(StatusCode, &HeaderMap) -> usize + Send + Sync);
 
 impl Request {
@@ -70,7 +71,7 @@ impl Request {
         }
     }
 
-    /// The same to an address that no model knows.
+    /// Marks the request as one to an address that no model knows.
     #[must_use]
     pub(crate) fn by_operator(self) -> Self {
         Self {
@@ -85,10 +86,10 @@ impl Request {
         self
     }
 
-    /// Sends it and reads the answer.
+    /// Sends the request and reads the response.
     ///
     /// # Errors
-    /// In words for the model: which step failed, and why.
+    /// In words for the model: the step that failed, and why.
     pub(crate) async fn send(
         self,
         guard: Guard<'_>,
@@ -159,7 +160,7 @@ impl Request {
         Ok(parts.body(self.body)?)
     }
 
-    /// Why there is no connection, for the model.
+    /// Returns why there is no connection, for the model.
     fn no_way(&self, err: &Error, deadline: Deadline) -> ToolError {
         let host = self.url.authority();
         let hint = match (err, self.chosen_by) {

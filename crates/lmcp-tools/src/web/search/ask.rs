@@ -1,4 +1,4 @@
-//! One question to a backend, and the ways in which it may not be answered.
+//! Asks a backend one question, and handles the ways in which it may fail.
 
 use ::http::{HeaderMap, HeaderValue, StatusCode, header};
 use lmcp_core::{Cx, ToolError, ToolResult};
@@ -38,7 +38,7 @@ impl<'a> Asker<'a> {
         &self.host.settings.web.search
     }
 
-    /// The address of the backend.
+    /// Returns the address of the backend.
     pub(super) fn url(&self, usual: &str) -> ToolResult<Url> {
         let text = self.settings().base_url.as_deref().unwrap_or(usual);
         Url::parse(text).map_err(|flaw| {
@@ -47,7 +47,7 @@ impl<'a> Asker<'a> {
         })
     }
 
-    /// The key for the backend.
+    /// Returns the key for the backend.
     pub(super) fn key(&self, key: Option<&'a Secret>, variable: &str) -> ToolResult<&'a Secret> {
         key.ok_or_else(|| {
             let hint = format!("the operator must set {variable}, or choose another backend");
@@ -55,14 +55,14 @@ impl<'a> Asker<'a> {
         })
     }
 
-    /// Asks, and takes what comes with 200 for the answer. Redirects are not followed: they would carry the key away.
+    /// Sends the request, and returns the response. Redirects are not followed: they would carry the key away.
     pub(super) async fn ask(&self, request: Request, key: Option<&Secret>) -> ToolResult<Response> {
         // The operator chose this address, so it may be a private one.
         let mut allow = self.host.settings.web.allow.clone();
         if self.backend == Backend::Searxng || self.settings().base_url.is_some() {
             allow.push(Allow::exactly(&request.url));
         }
-        // No model chose it, so a proxy may be asked for a name that is not found here.
+        // No model chose the address, so a proxy may look up a name that is not found here.
         allow.push(Allow::by_proxy());
         let guard = Guard { allow: &allow };
         let request = request
@@ -94,14 +94,14 @@ impl<'a> Asker<'a> {
         }
     }
 
-    /// What came with 200, as JSON.
+    /// Reads the body of a response with status 200 as JSON.
     pub(super) fn json<T: DeserializeOwned>(&self, response: &Response) -> ToolResult<T> {
         self.expect_ok(response)?;
         serde_json::from_slice(&response.body)
             .map_err(|err| self.error("sent no JSON that can be read").source(err))
     }
 
-    /// Each result by itself: one that cannot be read is left out, and only if none can, that is an error.
+    /// Reads each result by itself: one that cannot be read is left out. Fails only if none can be read.
     pub(super) fn each<T: DeserializeOwned>(&self, results: Vec<Value>) -> ToolResult<Vec<T>> {
         let (mut read, mut failed) = (Vec::with_capacity(results.len()), None);
         for result in results {
@@ -118,7 +118,7 @@ impl<'a> Asker<'a> {
         }
     }
 
-    /// Anything but 200 is no answer.
+    /// Fails for any status but 200.
     pub(super) fn expect_ok(&self, response: &Response) -> ToolResult<()> {
         let status = response.status.as_u16();
         let said = excerpt(&response.body);
@@ -145,13 +145,13 @@ impl<'a> Asker<'a> {
         })
     }
 
-    /// `the search backend brave …`
+    /// Returns an error that begins with the backend: `the search backend brave …`.
     pub(super) fn error(&self, what: impl std::fmt::Display) -> ToolError {
         ToolError::new(format!("the search backend {} {what}", self.backend))
     }
 }
 
-/// The cause as words, for what is no `std::error::Error`.
+/// Adds a cause as words, if it is no `std::error::Error`.
 trait SourceText {
     fn source_text(self, cause: &ToolError) -> ToolError;
 }
@@ -162,7 +162,7 @@ impl SourceText for ToolError {
     }
 }
 
-/// The beginning of what a backend said about an error.
+/// Returns the beginning of a backend's words about an error.
 fn excerpt(body: &[u8]) -> String {
     let begin = String::from_utf8_lossy(&body[..body.len().min(2000)]);
     let words = crate::web::html::text_of(&begin);
@@ -174,7 +174,7 @@ fn excerpt(body: &[u8]) -> String {
     }
 }
 
-/// Takes a key out of an answer that repeats it.
+/// Removes a key from a response that repeats it.
 fn redact(body: &mut Vec<u8>, key: &[u8]) {
     let mut from = 0;
     while let Some(at) = body[from..]
@@ -187,12 +187,12 @@ fn redact(body: &mut Vec<u8>, key: &[u8]) {
     }
 }
 
-/// Honest, in the form that sites expect of whoever is no browser.
+/// An honest name, in the form that sites expect of clients that are no browsers.
 const USER_AGENT: &str = concat!(
     "Mozilla/5.0 (compatible; lmcp/",
     env!("CARGO_PKG_VERSION"),
     ")"
 );
 
-/// Most of an answer. 2 MiB: ten times what the largest of them sends.
+/// The most bytes of a response. 2 MiB: ten times what the largest backend sends.
 const MOST_BYTES: usize = 2 * 1024 * 1024;

@@ -26,7 +26,7 @@ struct BraveHit {
     url: String,
     #[serde(default)]
     title: String,
-    /// With `<strong>` around what was looked for.
+    /// A text with `<strong>` around the words that were searched for.
     #[serde(default)]
     description: String,
     age: Option<String>,
@@ -76,5 +76,5 @@ pub(super) async fn search(asker: &Asker<'_>, query: &Query) -> ToolResult<Vec<H
     Ok(hits.collect())
 }
 
-/// What Brave gives at once.
+/// The most results that Brave returns at once.
 const MOST: usize = 20;

@@ -1,4 +1,5 @@
-//! DuckDuckGo: its page for browsers without scripts. No key, and no promise: who asks often meets a bot check.
+//! DuckDuckGo: its page for browsers without scripts. It needs no key and gives no promise: a client that asks
+//! often meets a bot check.
 
 use lmcp_core::{ToolError, ToolResult};
 use lmcp_outbound::Url;
@@ -64,7 +65,7 @@ fn bot_check(asker: &Asker<'_>) -> ToolError {
 #[derive(Default)]
 struct Results {
     hits: Vec<Hit>,
-    /// The page says that there are none.
+    /// Whether the page says that there are no results.
     said_none: bool,
 }
 
@@ -103,11 +104,11 @@ fn read(page: &str) -> Results {
     results
 }
 
-/// What the text belongs to.
+/// The part of a result that a text belongs to.
 enum Piece {
-    /// With where it leads.
+    /// The title, with the link's target.
     Title(String),
-    /// With the element it is in.
+    /// The snippet, with the name of its element.
     Snippet(String),
 }
 
@@ -121,7 +122,7 @@ impl Results {
     }
 }
 
-/// Where a result leads, behind the address that counts clicks. None for advertisements.
+/// Returns where a result leads, without the address that counts clicks. `None` for advertisements.
 fn target(to: &str) -> Option<String> {
     let base = Url::parse("https://duckduckgo.com/").ok()?;
     let url = base.join(to).ok()?;

@@ -1,6 +1,6 @@
-//! `web_search`: pages about something, from the one search engine that the operator chose.
+//! `web_search`: finds pages, with the one search engine that the operator chose.
 //!
-//! If that one fails the call fails: asking another would send the query where nobody expects it.
+//! If that engine fails, the call fails: asking another one would send the query where nobody expects it.
 
 mod ask;
 mod brave;
@@ -105,7 +105,7 @@ struct Hit {
     age: Option<String>,
 }
 
-/// What is asked of a backend.
+/// The question for a backend.
 #[derive(Debug)]
 struct Query {
     text: String,
@@ -179,12 +179,12 @@ fn answer(
 }
 
 impl Hit {
-    /// From the HTML that a backend sent. Nothing without an address of the web.
+    /// Makes a hit from the HTML that a backend sent. `None` without an address of the web.
     fn from_html(title: &str, url: &str, snippet: &str, age: Option<String>) -> Option<Self> {
         Self::new(&text_of(title), url, &text_of(snippet), age)
     }
 
-    /// From the text that a backend sent.
+    /// Makes a hit from the text that a backend sent.
     fn new(title: &str, url: &str, snippet: &str, age: Option<String>) -> Option<Self> {
         let url = Url::parse(url).ok()?.to_string();
         let title = one_line(title);
@@ -196,7 +196,8 @@ impl Hit {
         })
     }
 
-    /// Within its share of the room. A long snippet is one of the backend's making, and `fetch` has the page.
+    /// Shortens the snippet to the hit's share of the room. A long snippet is the backend's choice, and
+    /// `fetch` has the page.
     fn shortened(mut self, bytes: usize) -> Self {
         let most = MOST_SNIPPET.min(bytes.saturating_sub(self.title.len() + self.url.len()));
         if self.snippet.len() > most {

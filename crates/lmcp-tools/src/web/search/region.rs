@@ -1,8 +1,8 @@
-//! Where results should be from: a country and a language.
+//! The region of the results: a country and a language.
 
 use lmcp_core::{ToolError, ToolResult};
 
-/// As DuckDuckGo writes it, `us-en`; the others want it otherwise.
+/// A region in DuckDuckGo's form, `us-en`; the other backends use other forms.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Region {
     country: String,
@@ -10,7 +10,7 @@ pub(super) struct Region {
 }
 
 impl Region {
-    /// None for the empty one and for `wt-wt`, the whole world.
+    /// Reads a region. `None` for an empty text and for `wt-wt`, the whole world.
     pub(super) fn parse(text: &str) -> ToolResult<Option<Self>> {
         let text = text.trim().to_ascii_lowercase();
         if text.is_empty() || text == "wt-wt" {
@@ -31,17 +31,17 @@ impl Region {
         }
     }
 
-    /// `us-en`
+    /// Returns the form `us-en`.
     pub(super) fn country_language(&self) -> String {
         format!("{}-{}", self.country, self.language)
     }
 
-    /// `en-US`
+    /// Returns the form `en-US`.
     pub(super) fn locale(&self) -> String {
         format!("{}-{}", self.language(), self.country())
     }
 
-    /// `US`
+    /// Returns the country, `US`.
     pub(super) fn country(&self) -> String {
         match self.country.as_str() {
             "uk" => "GB".into(),
@@ -49,7 +49,7 @@ impl Region {
         }
     }
 
-    /// `en`. DuckDuckGo has names of its own for some.
+    /// Returns the language, `en`. DuckDuckGo has names of its own for some.
     pub(super) fn language(&self) -> &str {
         match self.language.as_str() {
             "jp" => "ja",

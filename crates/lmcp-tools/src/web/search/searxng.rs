@@ -1,4 +1,4 @@
-//! SearXNG: an instance of one's own, asked for JSON.
+//! SearXNG: an instance that the operator runs, asked for JSON.
 
 use ::http::{HeaderValue, header};
 use lmcp_core::ToolResult;
@@ -66,7 +66,7 @@ pub(super) async fn search(asker: &Asker<'_>, query: &Query) -> ToolResult<Vec<H
 }
 
 impl TimeRange {
-    /// As SearXNG and Tavily call it.
+    /// Returns the name of the range at SearXNG and Tavily.
     pub(super) fn name(self) -> Option<&'static str> {
         match self {
             Self::Any => None,

@@ -61,5 +61,5 @@ pub(super) async fn search(asker: &Asker<'_>, query: &Query) -> ToolResult<Vec<H
     Ok(hits.collect())
 }
 
-/// What Tavily gives at once.
+/// The most results that Tavily returns at once.
 const MOST: usize = 20;
