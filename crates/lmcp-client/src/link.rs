@@ -1,6 +1,6 @@
-//! One conversation with a server: decides what is sent and when, and which events are reported.
+//! Decides what a client sends to its server and when, and which events it reports.
 //!
-//! Every exchange runs in a task of its own that ends with the link. Their results are collected here, and only while
+//! Every exchange, which is a request with its response, runs in a task of its own that ends with the link. Their results are collected here, and only while
 //! [`Link::next`] is waited for.
 
 use std::{

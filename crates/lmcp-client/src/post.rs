@@ -1,4 +1,4 @@
-//! One exchange: the POST of a message of the client, and the whole response.
+//! Sends one message of the client by POST, and reads the whole response.
 //!
 //! Every request in the message is answered once, or the [`Outcome`] says why not. Dropping the exchange closes its
 //! connection, which cancels a request of 2026-07-28.

@@ -1,4 +1,4 @@
-//! One server: its checked address, and the headers of every request to it.
+//! Checks the address of a server, and makes the headers of every request to it.
 
 use std::{
     sync::{

@@ -301,11 +301,7 @@ impl Reservation {
         }
         payer.used.fetch_sub(more, Ordering::AcqRel);
         shared.used.fetch_sub(more, Ordering::AcqRel);
-        Err(NoRoom {
-            wanted: more,
-            total: shared.total,
-            retriable: self.bytes + more <= self.account.0.budget.largest_share(),
-        })
+        Err(self.account.no_room(more, self.bytes + more))
     }
 
     /// Sets more bytes aside, and waits until they fit.
@@ -321,6 +317,30 @@ impl Reservation {
             }
             decided => decided,
         }
+    }
+
+    /// Counts the bytes for another account of the same budget. The budget has as many bytes in use afterwards as before, so a caller
+    /// that holds hardly anything always succeeds.
+    ///
+    /// # Errors
+    /// The other account would hold more than its share. The bytes stay with the account that they were reserved for.
+    pub(crate) fn pass_to(&mut self, account: &Account) -> Result<(), NoRoom> {
+        let (payer, shared) = (&account.0, &account.0.budget.0);
+        let before = payer.used.fetch_add(self.bytes, Ordering::AcqRel);
+        let modest = before <= MODEST && self.bytes <= CALL_BYTES;
+        let all = shared.used.load(Ordering::Acquire);
+        let receiver_fits = modest || is_fair(before + self.bytes, all, shared.usable);
+        let giver = if receiver_fits {
+            &self.account
+        } else {
+            account
+        };
+        giver.0.used.fetch_sub(self.bytes, Ordering::AcqRel);
+        if receiver_fits {
+            self.account = account.clone();
+            return Ok(());
+        }
+        Err(account.no_room(self.bytes, self.bytes))
     }
 
     /// Adds the bytes of another reservation of the same account.
@@ -353,6 +373,16 @@ impl Reservation {
 }
 
 impl Account {
+    /// Makes the error for `wanted` bytes. `whole`: the bytes that the caller would then hold for one purpose.
+    fn no_room(&self, wanted: usize, whole: usize) -> NoRoom {
+        let budget = &self.0.budget;
+        NoRoom {
+            wanted,
+            total: budget.total(),
+            retriable: whole <= budget.largest_share(),
+        }
+    }
+
     fn give_back(&self, bytes: usize) {
         if bytes == 0 {
             return;
@@ -539,6 +569,23 @@ mod tests {
         assert!(budget.account("a").try_reserve(1).is_err());
         drop(held);
         assert!(budget.account("a").try_reserve(1).is_ok());
+    }
+
+    #[test]
+    fn bytes_pass_to_a_caller_without_more_room() {
+        let budget = Budget::new(9 << 20);
+        let mut connection = budget.own_account().take(CALL_BYTES);
+        let mut second = budget.own_account().take(CALL_BYTES);
+        let _others = budget.own_account().take((9 << 20) - 2 * CALL_BYTES);
+        let (new, greedy) = (budget.account("new"), budget.account("greedy"));
+        connection.pass_to(&new).expect("it holds nothing else");
+        assert_eq!((new.used(), budget.used()), (CALL_BYTES, 9 << 20));
+
+        let held = greedy.take(1 << 20);
+        second.pass_to(&greedy).expect_err("more than its share");
+        assert_eq!((greedy.used(), budget.used()), (1 << 20, 10 << 20));
+        drop((connection, second, held));
+        assert_eq!((new.used(), greedy.used()), (0, 0));
     }
 
     #[test]

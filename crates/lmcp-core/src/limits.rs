@@ -1,6 +1,6 @@
-//! Every bound in the system, with its default and why it is that.
+//! All limits of a server, each with its default and the reason for it.
 //!
-//! Nothing here grows without one of these. At a limit the peer is told which it met.
+//! Everything that a peer can make grow has one of these limits. A peer that meets a limit gets an error that names it.
 
 use std::time::Duration;
 

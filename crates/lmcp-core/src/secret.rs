@@ -34,6 +34,12 @@ impl Tokens {
         self.0.push((name, token));
     }
 
+    /// The holder of an empty token, which admits nobody.
+    pub fn holder_of_nothing(&self) -> Option<&str> {
+        let mut empty = self.0.iter().filter(|(_, token)| token.is_empty());
+        empty.next().map(|(name, _)| name.as_str())
+    }
+
     /// The name that belongs to a token. All tokens are compared, so the time does not show which one matched.
     pub fn holder(&self, shown: &str) -> Option<&str> {
         if shown.is_empty() {

@@ -402,7 +402,12 @@ impl Host {
         // The children that the program owns must not end, so only the host is dropped.
         drop(self);
         match handed_over.and(program) {
-            Ok(mut program) => program.borrow_mut().exec(),
+            Ok(mut program) => {
+                let program = program.borrow_mut();
+                let err = program.exec();
+                let name = program.get_program().display();
+                io::Error::new(err.kind(), format!("cannot start {name}: {err}"))
+            }
             Err(err) => err,
         }
     }

@@ -417,11 +417,8 @@ impl fmt::Debug for Fleet {
 mod tests {
     use std::future::ready;
 
-    use lmcp_core::{CallerTransport, admit, bytes::Bytes};
-    use lmcp_wire::{Incoming, ProtocolVersion};
-
     use super::*;
-    use crate::config::HostConfig;
+    use crate::{config::HostConfig, testing::call_of};
 
     fn fleet(count: usize) -> Fleet {
         let local = ["shell", "read_file"].map(|name| Tool::new(name, json!({})));
@@ -433,21 +430,6 @@ mod tests {
         });
         fleet.set(&hosts.collect()).unwrap();
         fleet
-    }
-
-    fn request(tool: &str, arguments: &serde_json::Value) -> Request {
-        let message = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
-            "name": tool, "arguments": arguments, "_meta": {
-                meta::PROTOCOL_VERSION: ProtocolVersion::NEWEST.as_str(),
-                meta::CLIENT_CAPABILITIES: {},
-            },
-        } });
-        let message = Bytes::from(message.to_string());
-        let Ok(Incoming::Request { id, method, params }) = Incoming::parse(&message) else {
-            panic!("it is a request");
-        };
-        let caller = Caller::new(CallerTransport::Memory);
-        admit(&message, id, &method, params, caller, None).unwrap()
     }
 
     /// Returns the words of the answer, and whether it needed another thread than that of the runtime.
@@ -490,7 +472,7 @@ mod tests {
         ] {
             let (words, is_beside) = runtime.block_on(async {
                 let fleet = fleet(count);
-                answer(&fleet, request(tool, &wrong)).await
+                answer(&fleet, call_of(tool, &wrong)).await
             });
             assert_eq!(is_beside, is_expected_beside, "{tool} of {count} hosts");
             assert!(words.starts_with("there is no host `nobody`"), "{words}");

@@ -55,6 +55,8 @@ mod select;
 mod ssh_config;
 mod status;
 mod summary;
+#[cfg(test)]
+mod testing;
 mod tools;
 mod words;
 

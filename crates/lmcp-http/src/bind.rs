@@ -163,7 +163,7 @@ impl Http {
 
     /// Admits requests with this token, as `Authorization: Bearer TOKEN`; others get 401. The holder of the token is called `name`:
     /// its tasks, sessions and subscriptions belong to that name, and [`Cx::principal`](lmcp_core::Cx::principal) returns it. Call
-    /// `token` again for further holders. An empty token admits nobody. Tokens are compared in constant time.
+    /// `token` again for further holders. A server with an empty token does not start. Tokens are compared in constant time.
     ///
     /// ```no_run
     /// # async fn demo() -> Result<(), Box<dyn std::error::Error>> {

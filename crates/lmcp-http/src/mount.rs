@@ -1,5 +1,7 @@
 //! A server inside of another program's HTTP server: the settings of which hosts and users it serves there.
 
+use std::sync::Once;
+
 use http::HeaderMap;
 use lmcp_core::{Authenticate, Authenticator, Caller, Challenge, Endpoint, Principal};
 
@@ -53,7 +55,7 @@ impl Mount {
         self
     }
 
-    /// Admits requests with this token; others get 401. See [`Http::token`](crate::Http::token).
+    /// Admits requests with this token; others get 401. An empty token admits nobody. See [`Http::token`](crate::Http::token).
     ///
     /// ```no_run
     /// # fn run(server: lmcp::Handle) -> Result<(), Box<dyn std::error::Error>> {
@@ -110,7 +112,8 @@ impl Mount {
     }
 
     /// Takes the user from the login of the application. Middleware of the application puts a value of type `T` into the extensions of
-    /// the request, and the function makes a [`Principal`] of it. A request without such a value gets 401.
+    /// the request, and the function makes a [`Principal`] of it. A request without such a value gets 401, and the first one is logged as
+    /// a warning that names the type.
     ///
     /// Sessions, tasks and subscriptions then belong to that user, roles count, and handlers find the value itself with
     /// [`Cx::extension`](lmcp_core::Cx::extension). This is [`carry`](Self::carry) and [`authenticate`](Self::authenticate) in one.
@@ -132,9 +135,19 @@ impl Mount {
         self,
         who: impl Fn(&T) -> Principal + Send + Sync + 'static,
     ) -> Self {
+        let missed = Once::new();
         let known = move |caller: &Caller| match caller.extension::<T>() {
             Some(user) => Ok(who(user)),
-            None => Err(Challenge::new("log in first")),
+            None => {
+                missed.call_once(|| {
+                    let wanted = std::any::type_name::<T>();
+                    tracing::warn!(
+                        "a request without a {wanted} in its extensions gets 401; if its sender was logged in, the middleware of the \
+                         application inserts a value of another type, or runs after the service"
+                    );
+                });
+                Err(Challenge::new("log in first"))
+            }
         };
         self.carry::<T>().authenticate(known)
     }

@@ -40,6 +40,13 @@ impl Transport for Http {
                 "other machines can reach {address}; call `allow_remote` if they may, and `token` to ask them for one"
             )));
         }
+        if let Who::Token(tokens) = &self.settings.who
+            && let Some(holder) = tokens.holder_of_nothing()
+        {
+            return Err(Error::config(format!(
+                "the token of `{holder}` is empty, so it would admit nobody"
+            )));
+        }
         let limits = server.limits().clone();
         let door = Arc::new(Door::of(&self, &server));
         door.expect_users_told(self.local, tells_tcp_users())?;
@@ -359,6 +366,15 @@ mod tests {
         for choose in says_who {
             served(choose, false).await.unwrap();
         }
+    }
+
+    #[tokio::test]
+    async fn a_token_that_admits_nobody_stops_the_start() {
+        let http = crate::bind("127.0.0.1:0").await.unwrap();
+        let http = http.token("ann", "a word").token("bob", "");
+        let server = Server::new("test", "1").start().unwrap().endpoint();
+        let refused = http.serve(server).await.unwrap_err().to_string();
+        assert!(refused.contains("`bob`"), "{refused}");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use lmcp_client::conversation::{ListWishes, Wishes};
 use lmcp_core::{Notice, Outcome, Payload, Reply, Request, Say, session::SessionState};
 use lmcp_wire::{
     LoggingLevel, RpcError,
-    method::notification,
+    method::{notification, request},
     subscribe::{ListenParams, SubscriptionFilter},
 };
 use serde_json::json;
@@ -100,7 +100,14 @@ impl Shared {
                 return Ok(end?.into());
             }
             self.lock().listeners.granted(listening.number);
-            let filter = accepted(&peer.capabilities, &params.notifications);
+            let mut filter = accepted(&peer.capabilities, &params.notifications);
+            if let Some(watched) = &mut filter.resource_subscriptions {
+                let refused = watched.extract_if(.., |uri| self.refusal(uri).is_some());
+                let refused = refused.collect();
+                self.change(|listeners, wishes| {
+                    listeners.renounce(listening.number, &refused, wishes)
+                });
+            }
             let told = json!({ "notifications": filter });
             say.say(Reply::notify(notification::LISTEN_ACKNOWLEDGED, &told))
                 .await;
@@ -122,15 +129,31 @@ impl Shared {
         let Some(session) = request.session() else {
             return Err(RpcError::method_not_found(request.method()));
         };
-        self.peer().await?;
+        let peer = self.peer().await?;
+        if request.method() == request::SUBSCRIBE && !tells_of_resources(&peer.capabilities) {
+            return Err(RpcError::method_not_found(request.method()));
+        }
         request.watch()?;
         if let Some(client) = Client::of(request) {
             self.lock().callers.subscribed(&client);
         }
-        let live = Arc::downgrade(&session.live()?);
-        self.change(|listeners, wishes| listeners.heed(&live, wishes));
+        let live = session.live()?;
+        let weak = Arc::downgrade(&live);
+        self.change(|listeners, wishes| listeners.heed(&weak, wishes));
         self.granted().await?;
+        let uri = request.target()?;
+        if let Some(refusal) = self.refusal(&uri) {
+            live.unwatch(&uri);
+            self.change(|listeners, wishes| listeners.heed(&weak, wishes));
+            return Err(refusal);
+        }
         Ok(Payload::Acknowledged.into())
+    }
+
+    /// Returns the error with which the server has refused to tell of a resource.
+    fn refusal(&self, uri: &str) -> Option<RpcError> {
+        let mut state = self.lock();
+        state.conversation.wishes().watched.refusal(uri).cloned()
     }
 
     fn add(self: &Arc<Self>, wanted: Wanted, session: Option<&Weak<SessionState>>) -> Listening {
@@ -191,9 +214,12 @@ fn accepted(
     filter.resources_list_changed = wished
         .resources_list_changed
         .filter(|_| announces(offered.resources));
-    let subscribes = offered.resources.and_then(|list| list.subscribe);
-    if subscribes != Some(true) {
+    if !tells_of_resources(offered) {
         filter.resource_subscriptions = None;
     }
     filter
+}
+
+fn tells_of_resources(offered: &lmcp_wire::ServerCapabilities) -> bool {
+    offered.resources.and_then(|list| list.subscribe) == Some(true)
 }

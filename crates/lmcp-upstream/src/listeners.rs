@@ -93,6 +93,19 @@ impl Listeners {
         wishes.lists = self.lists();
     }
 
+    /// Forgets resources that a listener wants, because the server has refused them.
+    pub(crate) fn renounce(
+        &mut self,
+        number: u64,
+        refused: &BTreeSet<String>,
+        wishes: &mut Wishes,
+    ) {
+        if let Some(listener) = self.all.get_mut(&number) {
+            listener.wanted.watched.retain(|uri| !refused.contains(uri));
+            self.uris.remove(number, refused, &mut wishes.watched);
+        }
+    }
+
     /// Notes that the server has confirmed the wishes of this listener.
     pub(crate) fn granted(&mut self, number: u64) {
         if let Some(listener) = self.all.get_mut(&number) {

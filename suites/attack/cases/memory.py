@@ -131,19 +131,13 @@ def unread_answers_on_sockets_stay_in_the_budget(cx):
     call = {"name": "read_file", "arguments": {"path": str(cx.root / "large")}}
     calls = b"".join(wire.encode(wire.request(number, "tools/call", call, wire.MODERN)) for number in range(300))
     for _ in range(1000):
-        connection = crowd.add(socket.socket(socket.AF_UNIX))
-        connection.connect(server.socket)
-        connection.setblocking(False)
-        try:
-            connection.sendall(calls)
-        except OSError:
-            pass  # It reads no further, which is right.
+        crowd.ask_and_not_read(server, calls)
     # The calls run from the first answer on.
     for connection in crowd.sockets:
         readable = select.poll()
         readable.register(connection, select.POLLIN)
         readable.poll(10_000)
-    time.sleep(2)
+    server.come_to_rest()
     judge(cx, server, "300 calls each on 1,000 sockets that nobody reads")
 
 
@@ -155,14 +149,8 @@ def unread_short_answers_on_sockets_stay_in_the_budget(cx):
     call = {"name": "read_file", "arguments": {"path": str(cx.root / "short")}}
     calls = b"".join(wire.encode(wire.request(number, "tools/call", call, wire.MODERN)) for number in range(400))
     for _ in range(600):
-        connection = crowd.add(socket.socket(socket.AF_UNIX))
-        connection.connect(server.socket)
-        connection.setblocking(False)
-        try:
-            connection.sendall(calls)
-        except OSError:
-            pass  # It reads no further, which is right.
-    time.sleep(15)
+        crowd.ask_and_not_read(server, calls)
+    server.come_to_rest()
     judge(cx, server, "400 calls each on 600 sockets that nobody reads")
 
 
@@ -210,15 +198,14 @@ def unread_answers_to_batches_over_http_stay_in_the_budget(cx):
         if opened.result is None:
             continue  # It gets no more sessions, which is right.
         headers = http.base_headers(caller.token) | {"Accept": takes, "Mcp-Session-Id": opened.headers["Mcp-Session-Id"]}
-        connection = crowd.add(http.connect(server.port, seconds=2))
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        batches = 4 * (http.head("POST", "/mcp", headers, len(requests), server.port) + requests)
+        connection = crowd.ask_and_not_read(server, batches, wait=2, buffer=2048)
         try:
             # The socket takes in the first answer; the next one waits for it.
-            connection.sendall(4 * (http.head("POST", "/mcp", headers, len(requests), server.port) + requests))
             connection.recv(1)
         except OSError:
             pass  # It takes no more, which is right.
-    time.sleep(1)
+    server.come_to_rest()
     judge(cx, server, "answers to four batches each on 80 connections that nobody reads")
 
 
@@ -262,7 +249,7 @@ def a_stuck_legacy_stream_stays_in_the_budget(cx):
             crowd.add(http.send(server.port, "POST", body, http.base_headers(None), path=endpoint, seconds=2))
         except OSError:
             pass
-    time.sleep(0.5)
+    server.come_to_rest()
     judge(cx, server, "24 posts of 8.2 MB to a stream that nobody reads")
 
 
@@ -365,10 +352,8 @@ def unread_answers_stay_in_the_budget(cx):
     body = wire.encode(wire.request(1, "tools/call", params, wire.MODERN))
     head = http.head("POST", "/mcp", caller.headers("tools/call", params), len(body), server.port)
     for _ in range(200):
-        connection = crowd.add(http.connect(server.port))
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        connection.sendall(head + body)
-    time.sleep(1)
+        crowd.ask_and_not_read(server, head + body)
+    server.come_to_rest()
     judge(cx, server, "200 answers that nobody reads")
 
 
@@ -383,24 +368,19 @@ def large_bodies_after_unread_answers_stay_in_the_budget(cx):
 
     def send(name, length, text, times=1):
         headers = server.caller(token_of(name)).headers("tools/call", params)
-        connection = crowd.add(http.connect(server.port))
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
-        connection.settimeout(1)
-        try:
-            connection.sendall((http.head("POST", "/mcp", headers, length, server.port) + text) * times)
-        except OSError:
-            pass  # It reads no further, which is right.
+        messages = (http.head("POST", "/mcp", headers, length, server.port) + text) * times
+        crowd.ask_and_not_read(server, messages, wait=1, buffer=2048)
 
     for _ in range(600):
         send("ann", len(body), body, 100)
-    time.sleep(8)
+    server.come_to_rest()
     for number, connection in enumerate(crowd.sockets):
         if number % 12:
             connection.close()
-    time.sleep(1)
+    server.come_to_rest()
     for _ in range(10):
         send("bob", LARGE, part)
-    time.sleep(1)
+    server.come_to_rest()
     crowd.close()
     judge(cx, server, "unread answers on 600 connections, then 10 bodies of 8 MB")
     deadline = time.monotonic() + 10

@@ -1,8 +1,6 @@
 """Output of jobs that is read as a resource: it stays within the budget of bytes, whatever it becomes as JSON."""
 
 import json
-import socket
-import time
 
 from driver import wire
 from harness import http
@@ -37,9 +35,7 @@ def outputs_in_a_batch_over_http_stay_in_the_budget(cx):
         body = json.dumps(reads).encode()
         headers = http.base_headers(None) | {"Mcp-Session-Id": opened.headers["Mcp-Session-Id"]}
         for _ in range(3):
-            connection = crowd.add(http.connect(server.port, seconds=20))
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            connection.sendall(http.head("POST", "/mcp", headers, len(body), server.port) + body)
+            crowd.ask_and_not_read(server, http.head("POST", "/mcp", headers, len(body), server.port) + body, wait=20)
         for connection in crowd.sockets:
             try:
                 connection.recv(1)
@@ -59,13 +55,8 @@ def unread_outputs_over_http_stay_in_the_budget(cx):
         body = wire.encode(wire.request(1, "resources/read", read, wire.MODERN))
         head = http.head("POST", "/mcp", server.caller().headers("resources/read", read), len(body), server.port)
         for _ in range(400):
-            try:
-                connection = crowd.add(http.connect(server.port, seconds=2))
-                connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-                connection.sendall(head + body)
-            except OSError:
-                pass  # It takes no more, which is right.
-        time.sleep(3)
+            crowd.ask_and_not_read(server, head + body, wait=2)
+        server.come_to_rest()
         crowd.close()
         judge(cx, server, f"400 reads of {becomes} that nobody reads")
         server.close()
@@ -78,14 +69,8 @@ def unread_outputs_on_sockets_stay_in_the_budget(cx):
         read = output_of(server.lines(), becomes)
         reads = b"".join(wire.encode(wire.request(number, "resources/read", read, wire.MODERN)) for number in range(60))
         for _ in range(60):
-            connection = crowd.add(socket.socket(socket.AF_UNIX))
-            connection.connect(server.socket)
-            connection.setblocking(False)
-            try:
-                connection.sendall(reads)
-            except OSError:
-                pass  # It reads no further, which is right.
-        time.sleep(4)
+            crowd.ask_and_not_read(server, reads)
+        server.come_to_rest()
         crowd.close()
         judge(cx, server, f"60 reads of {becomes} each on 60 sockets that nobody reads")
         server.close()

@@ -29,6 +29,12 @@ def status_kib(pid, field):
     return int(found[1]) if found else 0
 
 
+def processor_ticks(pid):
+    """The processor time that it has used, in hundredths of a second."""
+    fields = processes.read(pid, "stat").rpartition(b")")[2].split()
+    return int(fields[11]) + int(fields[12]) if len(fields) > 12 else 0
+
+
 def proportional_bytes(pid):
     """Resident memory with shared pages divided among those who share them; 0 where the kernel does not say."""
     found = re.search(r"^Pss:\s+(\d+) kB", processes.read(pid, "smaps_rollup").decode(), re.MULTILINE)

@@ -8,6 +8,7 @@ import time
 from driver import processes, wire
 from driver.stdio import Stdio
 
+from . import machine
 from .http import Caller, Session
 from .lines import Lines
 from .reply import Reply
@@ -67,6 +68,16 @@ class Server:
 
     def is_alive(self):
         return self.process.poll() is None
+
+    def come_to_rest(self, seconds=60, rest=0.5):
+        """Waits until the server has done what it can do now, as it uses no processor for a while; at most so many seconds."""
+        deadline = time.monotonic() + seconds
+        used, since = machine.processor_ticks(self.pid), time.monotonic()
+        while time.monotonic() < min(deadline, since + rest) and self.is_alive():
+            time.sleep(0.05)
+            now = machine.processor_ticks(self.pid)
+            if now != used:
+                used, since = now, time.monotonic()
 
     def kill(self):
         self.process.kill()

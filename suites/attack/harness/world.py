@@ -11,6 +11,7 @@ from pathlib import Path
 
 from driver import processes, wire
 
+from . import http
 from .case import Failed, Skip
 from .server import Server, StdioServer
 from .users import popen_arguments
@@ -214,6 +215,24 @@ class Sockets:
 
     def add(self, connection):
         self.sockets.append(connection)
+        return connection
+
+    def ask_and_not_read(self, server, messages, wait=None, buffer=4096):
+        """A new connection, by HTTP if the server has a port, that takes in little. It sends the messages, and none of the answers is read.
+
+        `wait`: the seconds to wait for a server that reads no further, which is right; None for not at all.
+        """
+        if server.port:
+            connection = self.add(http.connect(server.port))
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
+        else:
+            connection = self.add(socket.socket(socket.AF_UNIX))
+            connection.connect(server.socket)
+        connection.settimeout(wait or 0)
+        try:
+            connection.sendall(messages)
+        except OSError:
+            pass
         return connection
 
     def close(self):

@@ -22,10 +22,11 @@ use crate::{
 #[derive(Debug, Parser)]
 pub(crate) struct Options {
     /// The path of a unix socket, or a URL. Without it, the proxy takes the
-    /// first of these that exists: the socket in the identity file; the one
-    /// in LMCP_SOCKET; the server of the nearest parent process that has an
-    /// identity; your own server at $XDG_RUNTIME_DIR/lmcp/serve.sock, which
-    /// the proxy starts if need be.
+    /// first of these that exists: the socket in the file of --identity-file;
+    /// the one in LMCP_SOCKET; the one in the file of LMCP_IDENTITY_FILE; the
+    /// server of the nearest parent process that has an identity; your own
+    /// server at $XDG_RUNTIME_DIR/lmcp/serve.sock, which the proxy starts if
+    /// need be.
     #[arg(value_name = "TARGET", verbatim_doc_comment)]
     target: Option<String>,
 

@@ -87,7 +87,9 @@ impl Conversation {
             if self.listening == Some(id) {
                 return self.listening_ended(id, outcome.map(|_| ()));
             }
-            self.confirm(id);
+            if self.unconfirmed.contains_key(&id) {
+                return self.confirm(id, outcome.map(|_| ()));
+            }
         }
         // An error without an id is for the only call that was sent, if there is only one.
         let id = id.or_else(|| {

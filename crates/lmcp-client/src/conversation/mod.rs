@@ -13,7 +13,7 @@ mod tests;
 mod wishes;
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+    collections::{BTreeMap, HashMap, VecDeque},
     sync::{
         Arc,
         atomic::{AtomicI64, Ordering},
@@ -194,8 +194,8 @@ pub struct Conversation {
     listening: Option<i64>,
     /// Earlier streams: each stays open until the next one has begun, so that nothing is missed in between.
     retiring: Vec<i64>,
-    /// The requests about wishes that the server has not confirmed.
-    unconfirmed: BTreeSet<i64>,
+    /// The requests about wishes that the server has not confirmed, with the name that it is asked to tell of.
+    unconfirmed: BTreeMap<i64, Option<String>>,
     /// Questions of the server, by our number.
     questions: HashMap<u64, Question>,
     next_question: u64,
@@ -217,7 +217,7 @@ impl Conversation {
             told: wishes::Told::default(),
             listening: None,
             retiring: Vec::new(),
-            unconfirmed: BTreeSet::new(),
+            unconfirmed: BTreeMap::new(),
             questions: HashMap::new(),
             next_question: 0,
             rubbish: 0,

@@ -1,11 +1,12 @@
 //! The wishes of callers for notifications, which are told to every server again.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lmcp_wire::{
     LoggingLevel, RequestId, RpcError, envelope::subscription, meta, method::request,
-    progress::CancelledParams,
+    progress::CancelledParams, subscribe::SubscriptionFilter,
 };
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::limits::WISHES;
@@ -44,6 +45,8 @@ pub struct Watched {
     all: BTreeSet<String>,
     /// Names that are watched and the server was not told, and names that are not watched any more and the server was told.
     untold: BTreeSet<String>,
+    /// Names that are watched, and of which the server refuses to tell.
+    refused: BTreeMap<String, RpcError>,
 }
 
 impl Watched {
@@ -56,8 +59,21 @@ impl Watched {
 
     /// Removes a name.
     pub fn remove(&mut self, name: &str) {
-        if self.all.remove(name) {
+        let is_refused = self.refused.remove(name).is_some();
+        // The server need not be told to stop what it never began.
+        if self.all.remove(name) && !is_refused {
             self.turn(name);
+        }
+    }
+
+    /// Returns the error with which the server has refused to tell of this name.
+    pub fn refusal(&self, name: &str) -> Option<&RpcError> {
+        self.refused.get(name)
+    }
+
+    fn refuse(&mut self, name: String, error: RpcError) {
+        if self.all.contains(&name) {
+            self.refused.insert(name, error);
         }
     }
 
@@ -71,11 +87,12 @@ impl Watched {
     /// Notes that the server was told nothing yet.
     fn begin_again(&mut self) {
         self.untold.clone_from(&self.all);
+        self.refused.clear();
     }
 
     /// Returns the next names to tell: new ones, and ones that are not watched any more.
     fn tell(&mut self, most: usize) -> (Vec<String>, Vec<String>) {
-        let Self { all, untold } = self;
+        let Self { all, untold, .. } = self;
         let next = std::iter::from_fn(|| untold.pop_first()).take(most);
         next.partition(|name| all.contains(name))
     }
@@ -84,6 +101,18 @@ impl Watched {
     fn skip(&mut self) -> bool {
         let untold = std::mem::take(&mut self.untold);
         !untold.is_empty()
+    }
+
+    /// Notes which names a stream tells of.
+    fn granted(&mut self, told: &BTreeSet<&str>) {
+        let Self { all, refused, .. } = self;
+        refused.retain(|name, _| !told.contains(&**name));
+        for name in all.iter().filter(|name| !told.contains(&***name)) {
+            let error = || {
+                RpcError::invalid_params(format!("the server does not tell of changes of {name}"))
+            };
+            refused.entry(name.clone()).or_insert_with(error);
+        }
     }
 }
 
@@ -105,6 +134,12 @@ impl Wishes {
         self.watched.begin_again();
         self.tasks.begin_again();
     }
+}
+
+/// The words with which a server begins a stream: what it will tell of.
+#[derive(Deserialize)]
+struct Acknowledged {
+    notifications: SubscriptionFilter,
 }
 
 /// The wishes that the server was told, without the watched names.
@@ -135,9 +170,12 @@ impl Conversation {
     }
 
     /// Notes that the server has confirmed or refused a wish.
-    pub(super) fn confirm(&mut self, id: i64) {
-        if !self.unconfirmed.remove(&id) {
+    pub(super) fn confirm(&mut self, id: i64, outcome: Result<(), RpcError>) {
+        let Some(watched) = self.unconfirmed.remove(&id) else {
             return;
+        };
+        if let (Some(name), Err(error)) = (watched, outcome) {
+            self.wishes.watched.refuse(name, error);
         }
         if self.listening == Some(id) {
             self.retire();
@@ -154,10 +192,18 @@ impl Conversation {
             _ => self.listening,
         };
         if let Some(id) = id {
-            if self.listening == Some(id) && !self.unconfirmed.contains(&id) {
+            if self.listening == Some(id) && !self.unconfirmed.contains_key(&id) {
                 self.out.push_back(Output::ListensAgain);
             }
-            self.confirm(id);
+            if self.listening == Some(id)
+                && let Ok(Acknowledged { notifications }) = serde_json::from_str(params)
+            {
+                let told = notifications.resource_subscriptions.unwrap_or_default();
+                self.wishes
+                    .watched
+                    .granted(&told.iter().map(|name| &**name).collect());
+            }
+            self.confirm(id, Ok(()));
         }
     }
 
@@ -174,7 +220,7 @@ impl Conversation {
             Err(error) if self.listening.is_some() => Output::WishesRefused(error),
             outcome => Output::ListeningEnded(outcome),
         });
-        self.confirm(id);
+        self.confirm(id, Ok(()));
         if self.listening.is_none() {
             self.retire();
         }
@@ -188,9 +234,10 @@ impl Conversation {
         }
     }
 
-    fn wish_for(&mut self, method: &str, params: &Value) -> i64 {
+    /// Sends a request about a wish. `watched`: the name that it asks the server to tell of.
+    fn wish_for(&mut self, method: &str, params: &Value, watched: Option<String>) -> i64 {
         let id = self.ask(method, params);
-        self.unconfirmed.insert(id);
+        self.unconfirmed.insert(id, watched);
         id
     }
 
@@ -219,7 +266,7 @@ impl Conversation {
             && self.wishes.level != told.level
             && offered.logging.is_some()
         {
-            self.wish_for(request::SET_LEVEL, &json!({ "level": level }));
+            self.wish_for(request::SET_LEVEL, &json!({ "level": level }), None);
         }
         let subscribes = offered.resources.and_then(|offered| offered.subscribe);
         self.wishes.tasks.skip();
@@ -231,10 +278,11 @@ impl Conversation {
         let room = WISHES.saturating_sub(self.unconfirmed.len());
         let (new, old) = self.wishes.watched.tell(room);
         for uri in new {
-            self.wish_for(request::SUBSCRIBE, &json!({ "uri": uri }));
+            let params = json!({ "uri": uri });
+            self.wish_for(request::SUBSCRIBE, &params, Some(uri));
         }
         for uri in old {
-            self.wish_for(request::UNSUBSCRIBE, &json!({ "uri": uri }));
+            self.wish_for(request::UNSUBSCRIBE, &json!({ "uri": uri }), None);
         }
     }
 
@@ -253,7 +301,7 @@ impl Conversation {
             return self.retire();
         }
         let params = self.stream_params();
-        self.listening = Some(self.wish_for(request::LISTEN, &params));
+        self.listening = Some(self.wish_for(request::LISTEN, &params, None));
     }
 
     /// Returns the parameters of a stream for all wishes.

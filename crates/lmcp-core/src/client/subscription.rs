@@ -11,7 +11,10 @@ use super::{Calling, Client, Error, Event};
 
 /// A subscription, which hands out changes as they come. Dropping it ends the subscription.
 #[derive(Debug)]
-pub struct Subscription(Calling);
+pub struct Subscription {
+    calling: Calling,
+    granted: SubscriptionFilter,
+}
 
 /// A change on the server.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,8 +51,10 @@ impl Client {
     /// # }
     /// ```
     ///
+    /// A server need not tell of changes of its lists; [`Subscription::granted`] says of which it does.
+    ///
     /// # Errors
-    /// The server refuses subscriptions, or cannot be reached.
+    /// The server refuses subscriptions, or one to any of these resources, or cannot be reached.
     pub async fn subscribe<U: Into<String>>(
         &self,
         resources: impl IntoIterator<Item = U>,
@@ -60,26 +65,49 @@ impl Client {
         filter.resources_list_changed = Some(true);
         let resources: Vec<_> = resources.into_iter().map(Into::into).collect();
         filter.resource_subscriptions = Some(resources).filter(|all| !all.is_empty());
-        self.listen(&filter).await
+        let subscription = self.listen(&filter).await?;
+        let wished = filter.resource_subscriptions.iter().flatten();
+        let granted = &subscription.granted.resource_subscriptions;
+        let granted = |uri: &&String| granted.iter().flatten().any(|one| one == *uri);
+        match wished.into_iter().find(|uri| !granted(uri)) {
+            Some(refused) => {
+                let words = format!("the server does not tell of changes of {refused}");
+                Err(RpcError::invalid_params(words).into())
+            }
+            None => Ok(subscription),
+        }
     }
 
-    /// Subscribes to the changes that the filter names.
+    /// Subscribes to the changes that the filter names. The server may grant fewer; see [`Subscription::granted`].
     ///
     /// # Errors
     /// The server refuses subscriptions, or cannot be reached.
     pub async fn listen(&self, filter: &SubscriptionFilter) -> Result<Subscription, Error> {
         let mut calling = self.start(request::LISTEN, json!({ "notifications": filter }));
-        match calling.next().await {
-            Some(Event::Done(Err(error))) => Err(error),
-            Some(Event::Done(Ok(_))) | None => {
-                Err(RpcError::internal("the server ended the subscription at once").into())
+        loop {
+            match calling.next().await {
+                Some(Event::Progress(_) | Event::Log(_)) => {}
+                Some(Event::Other(_, mut params)) => {
+                    let granted = params["notifications"].take();
+                    let granted = serde_json::from_value(granted).unwrap_or_default();
+                    return Ok(Subscription { calling, granted });
+                }
+                Some(Event::Done(Err(error))) => return Err(error),
+                Some(Event::Done(Ok(_))) | None => {
+                    let words = "the server ended the subscription at once";
+                    return Err(RpcError::internal(words).into());
+                }
             }
-            Some(_) => Ok(Subscription(calling)),
         }
     }
 }
 
 impl Subscription {
+    /// The changes that the server has promised to tell when the subscription began.
+    pub fn granted(&self) -> &SubscriptionFilter {
+        &self.granted
+    }
+
     /// Waits for the next change. A connection that breaks is made again, and the server is told the subscription again. Everything that
     /// is watched is then reported as changed, because nobody heard what changed meanwhile.
     ///
@@ -87,7 +115,7 @@ impl Subscription {
     /// reached for 10 s. What changes from then on is not told: read again what you need, and subscribe again.
     pub async fn next(&mut self) -> Option<Change> {
         loop {
-            let (method, mut params) = match self.0.next().await? {
+            let (method, mut params) = match self.calling.next().await? {
                 Event::Other(method, params) => (method, params),
                 Event::Done(_) => return None,
                 Event::Progress(_) | Event::Log(_) => continue,

@@ -158,7 +158,7 @@ impl SessionState {
     }
 
     /// Forgets that the client watches this resource.
-    pub(crate) fn unwatch(&self, uri: &str) {
+    pub fn unwatch(&self, uri: &str) {
         let mut wishes = self.wishes();
         wishes.watched.remove(uri);
         wishes.watch_changes += 1;

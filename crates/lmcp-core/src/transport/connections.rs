@@ -264,9 +264,7 @@ impl Connection {
         let claimed = self.payer.get_or_init(|| {
             let places = self.shares.account(payer);
             expect_share("connections", places.used(), self.shares.used(), self.most)?;
-            let account = self.budget.account(payer);
-            let memory = account.take_if_modest(CONNECTION_BYTES)?;
-            *self.memory() = memory;
+            self.memory().pass_to(&self.budget.account(payer))?;
             Ok(places.take(1))
         });
         claimed.as_ref().map(drop).map_err(RpcError::clone)

@@ -76,10 +76,9 @@ fn nobody_makes_identities_unless_it_is_allowed_to_and_none_beyond_that() {
     assert!(!fs::exists(file).unwrap());
 }
 
-/// A child that asks for an identity and starts a process with it, which asks for an identity, too.
-const PARENT: &str = r#"
+/// The beginning of the program of a child: it connects to the host, and can call tools.
+const CONNECTED: &str = r#"
 import json, os, socket, subprocess, sys
-depth = int(sys.argv[2])
 credentials = json.load(open(os.environ["LMCP_IDENTITY_FILE"]))
 connection = socket.socket(socket.AF_UNIX)
 connection.connect(credentials["socket"])
@@ -92,6 +91,10 @@ def call(name, arguments):
     params = {"name": name, "arguments": arguments, "_meta": meta}
     return ask({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})["result"]
 ask({"lmcp_identity": credentials["identity"]})
+"#;
+
+/// A child that asks for an identity and starts a process with it, which asks for an identity, too. Its argument is the whole program.
+const PARENT: &str = r#"
 me = call("whoami", {})["structuredContent"]
 print(me["label"], me["role"], me.get("parent", "-"), me["id"], flush=True)
 made = call("new_child", {"label": "sub-of-" + me["label"], "role": "worker"})
@@ -100,7 +103,7 @@ if made.get("isError"):
     sys.exit()
 made = made["structuredContent"]
 environment = {**os.environ, "LMCP_IDENTITY_FILE": made["identity_file"]}
-sub = subprocess.Popen([sys.executable, "-c", sys.argv[1], sys.argv[1], "0"], env=environment)
+sub = subprocess.Popen([sys.executable, "-c", sys.argv[1], sys.argv[1]], env=environment)
 bound = call("bind_child", {"id": made["id"], "pid": sub.pid})
 assert not bound.get("isError"), bound
 sub.wait()
@@ -112,8 +115,9 @@ fn a_sub_agent_is_known_below_its_parent_and_generations_are_bounded() {
     let child = host.child("ann", "lead").unwrap();
     child.allow_children(Allowance::new(["worker"]).depth(2).number(5));
     let mut command = Command::new("python3");
+    let program = [CONNECTED, PARENT].concat();
     command
-        .args(["-c", PARENT, PARENT, "0"])
+        .args(["-c", &program, &program])
         .stdout(Stdio::piped());
     let heard = heard(child.spawn(&mut command).unwrap());
     let lines: Vec<Vec<&str>> = heard
@@ -203,20 +207,7 @@ fn a_running_process_is_adopted() {
 
 /// A child that makes the given number of sub-agents, each of which runs the given command.
 const NURSE: &str = r#"
-import json, os, socket, subprocess, sys
 number, role, does = int(sys.argv[1]), sys.argv[2], sys.argv[3:]
-credentials = json.load(open(os.environ["LMCP_IDENTITY_FILE"]))
-connection = socket.socket(socket.AF_UNIX)
-connection.connect(credentials["socket"])
-lines = connection.makefile("rw", encoding="utf-8", newline="\n")
-def ask(message):
-    print(json.dumps(message), file=lines, flush=True)
-    return json.loads(lines.readline())
-def call(name, arguments):
-    meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
-    params = {"name": name, "arguments": arguments, "_meta": meta}
-    return ask({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})["result"]
-ask({"lmcp_identity": credentials["identity"]})
 subs = []
 for _ in range(number):
     made = call("new_child", {"label": "sub", "role": role})["structuredContent"]
@@ -241,7 +232,12 @@ impl Nurse {
     fn start(child: &Child, number: usize, does: &[&str]) -> Self {
         let mut command = Command::new("python3");
         command
-            .args(["-c", NURSE, &number.to_string(), "worker"])
+            .args([
+                "-c",
+                &[CONNECTED, NURSE].concat(),
+                &number.to_string(),
+                "worker",
+            ])
             .args(does)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());

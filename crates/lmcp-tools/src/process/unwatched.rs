@@ -1,4 +1,4 @@
-//! One exchange with the guard of a job where the runtime cannot watch one more socket. The kernel counts watched files
+//! Asks the guard of a job for something where the runtime cannot watch one more socket. The kernel counts watched files
 //! (epoll) for all programs of a user together, so a command can use up the limit. The command can be ended all the same.
 
 use std::{

@@ -6,7 +6,7 @@ use lmcp_core::{
     Client,
     client::{Change, Event, Fault},
 };
-use lmcp_wire::{LoggingLevel, ProtocolVersion};
+use lmcp_wire::{LoggingLevel, ProtocolVersion, subscribe::SubscriptionFilter};
 use serde_json::json;
 
 use crate::{
@@ -103,6 +103,26 @@ async fn changes_are_heard_of() {
                 change => panic!("{change:?}"),
             }
         }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn who_may_not_watch_a_resource_is_told_so_each_time() {
+    everywhere(async |client, version| {
+        let mut changes = soon(client.subscribe(["probe://text"])).await.unwrap();
+        for _ in 0..2 {
+            let refused = soon(client.subscribe(["probe://text", "probe://missing"])).await;
+            let error = refused.expect_err(&format!("{version}: there is no such resource")).to_string();
+            assert!(error.contains("probe://missing"), "{version}: {error}");
+        }
+        let mut filter = SubscriptionFilter::default();
+        filter.resource_subscriptions = Some(vec!["probe://missing".into(), "probe://text".into()]);
+        let granted = soon(client.listen(&filter)).await.unwrap();
+        let watched = granted.granted().resource_subscriptions.as_deref();
+        assert_eq!(watched.unwrap(), ["probe://text"], "{version}");
+        text(&client, "grow", json!({})).await;
+        assert!(soon(changes.next()).await.is_some(), "the first goes on");
     })
     .await;
 }

@@ -110,6 +110,20 @@ async fn a_client_that_comes_back_still_hears_of_what_it_watches() {
 }
 
 #[tokio::test]
+async fn a_session_hears_why_it_may_not_watch_a_resource() {
+    let (_server, _far, near) = places().await;
+    let session = soon(initialize(&near)).await;
+    for _ in 0..2 {
+        let uri = json!({ "uri": "probe://missing" });
+        let (_, answer) = soon(post(&near, &session, "resources/subscribe", uri)).await;
+        assert!(
+            answer.contains("\"error\"") && answer.contains("probe://missing"),
+            "{answer}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn a_client_that_comes_back_hears_of_what_changed_meanwhile() {
     let (server, far, near) = places().await;
     let session = soon(initialize(&near)).await;

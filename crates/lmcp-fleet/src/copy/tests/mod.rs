@@ -17,17 +17,15 @@ use std::{
     },
 };
 
-use lmcp_core::{
-    Caller, CallerTransport, Payload, Replies, Reply, Server, Service, admit, bytes::Bytes,
-};
+use lmcp_core::{Payload, Replies, Reply, Server, Service};
 use lmcp_tools::{
     HostTools, Settings,
     elsewhere::{copy::PART_BYTES, new_id},
 };
-use lmcp_wire::{Incoming, ProtocolVersion, meta};
 use tempfile::TempDir;
 
 use super::*;
+use crate::testing::call_of;
 use crate::{
     config::{HostConfig, Times},
     path::{self, Way},
@@ -211,20 +209,6 @@ fn busybox(without: &[&str]) -> Option<TempDir> {
     Some(folder)
 }
 
-fn request() -> Request {
-    let message = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": { "name": COPY, "_meta": {
-        meta::PROTOCOL_VERSION: ProtocolVersion::NEWEST.as_str(),
-        meta::CLIENT_INFO: { "name": "test", "version": "1" },
-        meta::CLIENT_CAPABILITIES: {},
-    } } });
-    let message = Bytes::from(message.to_string());
-    let Ok(Incoming::Request { id, method, params }) = Incoming::parse(&message) else {
-        panic!("it is a request");
-    };
-    let caller = Caller::new(CallerTransport::Memory);
-    admit(&message, id, &method, params, caller, None).unwrap()
-}
-
 /// Copies from a name of one host to a name of another.
 async fn copy(from: (&Far, &str), to: (&Far, &str), more: Value) -> Result<Value, String> {
     let mut arguments = json!({
@@ -237,7 +221,10 @@ async fn copy(from: (&Far, &str), to: (&Far, &str), more: Value) -> Result<Value
     let mut hosts = [from.0, to.0].map(|far| Arc::clone(&far.host));
     hosts.sort_by(|one, other| one.name.cmp(&other.name));
     let plan = Plan::read(&json!({ "arguments": arguments }).to_string(), &hosts)?;
-    let result = end(Replies::speaking(|say| run(plan, request(), say))).await;
+    let result = end(Replies::speaking(|say| {
+        run(plan, call_of(COPY, &json!({})), say)
+    }))
+    .await;
     let result = result.unwrap();
     match result.is_error {
         true => Err(result.content[0].as_text().unwrap_or_default().to_owned()),
