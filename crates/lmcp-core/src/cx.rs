@@ -2,13 +2,16 @@
 
 use std::{
     any::Any,
+    pin::pin,
     sync::{Arc, PoisonError, atomic::Ordering},
     task::Poll,
+    time::Duration,
 };
 
 use lmcp_wire::{self as wire, LoggingLevel, RequestId, logging::LoggingMessageParams, task};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use tokio::time::timeout;
 
 use crate::{
     budget::{Account, NoRoom, Reservation},
@@ -21,6 +24,9 @@ use crate::{
     reply::{ProgressReport, Reply},
     server::Handle,
 };
+
+/// A step that waits so long for others is logged.
+const LONG_WAIT: Duration = Duration::from_secs(5);
 
 /// The context of one call: every handler gets it as its last argument.
 ///
@@ -114,7 +120,7 @@ impl Cx {
     }
 
     /// The value of this type that travels with the request: added by a layer ([`Request::extend`](crate::Request::extend)), else by
-    /// whoever made the [`Caller`] ([`Caller::extended`]), else by HTTP middleware (see `carry` of a mounted service).
+    /// whoever made the [`Caller`] ([`Caller::extended`]), else by HTTP middleware (see `login` and `carry` of a mounted service).
     ///
     /// ```
     /// # use lmcp::{Cx, NoArgs, Server};
@@ -171,7 +177,8 @@ impl Cx {
     }
 
     /// Runs code that blocks, such as reading a file or asking a database, on another thread, where it holds up no other call.
-    /// Callers share these threads: see [`Limits::blocking_steps`](crate::Limits::blocking_steps).
+    /// Callers share 12 of these threads, and one caller alone gets 8, unless [`Limits::blocking_steps`](crate::Limits::blocking_steps) says
+    /// otherwise. Further steps wait. So work that takes minutes belongs on a thread of its own (`std::thread::spawn`).
     ///
     /// ```
     /// # use lmcp::{Cx, ToolResult};
@@ -210,7 +217,18 @@ impl Cx {
         &self,
         step: impl FnOnce() -> T + Send + 'static,
     ) -> ToolResult<T> {
-        let place = self.0.engine.steps.enter(&self.caller().payer()).await;
+        let payer = self.caller().payer();
+        let mut entering = pin!(self.0.engine.steps.enter(&payer));
+        let place = match timeout(LONG_WAIT, &mut entering).await {
+            Ok(place) => place,
+            Err(_) => {
+                tracing::warn!(
+                    "a blocking step has waited {} s for other steps of its caller to end; work that takes long belongs on its own thread",
+                    LONG_WAIT.as_secs()
+                );
+                entering.await
+            }
+        };
         let run = move || {
             let result = step();
             // The thread occupies the place until the step ends, even if nobody waits for the result any more.
@@ -363,7 +381,7 @@ impl Cx {
 
     /// Closes the HTTP connection of the call, and has the client come back for the answer after this time. For work that takes
     /// long, where connections do not last. Only 2025-11-25 over HTTP has this; elsewhere nothing happens.
-    pub fn retry_after(&self, time: std::time::Duration) {
+    pub fn retry_after(&self, time: Duration) {
         self.0.outbox.push(Reply::Pause(time));
     }
 

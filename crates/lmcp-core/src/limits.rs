@@ -92,8 +92,8 @@ pub struct Limits {
     pub stall_wait: Duration,
     /// How long HTTP connections may still take when a server closes. 5 s: less than what service managers grant.
     pub shutdown_wait: Duration,
-    /// Steps that run on threads for code that blocks ([`Cx::blocking`](crate::Cx::blocking)), at once. 12. Further steps wait. A caller
-    /// that has a step running gets another one only while a third of all stays free for other callers.
+    /// Steps that run on threads for code that blocks ([`Cx::blocking`](crate::Cx::blocking)), at once. 12. Further steps wait. One caller
+    /// alone gets two thirds of them, so that a step of another caller begins at once.
     pub blocking_steps: usize,
     /// Rounds of questions one request may ask. 16: a form, not an interview.
     pub ask_rounds: u32,

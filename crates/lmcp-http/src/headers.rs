@@ -22,7 +22,7 @@ pub(crate) const SESSION_ID: HeaderName = HeaderName::from_static(wire::SESSION_
 /// The names of this server, and the pages that may use it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Guard {
-    /// The port that the server listens on. `None` in another program's server, where any port is accepted.
+    /// The port that the server listens on. `None` in another program's server, whose port is not known here.
     pub(crate) port: Option<u16>,
     /// The address that the server listens on, if it listens itself.
     pub(crate) address: Option<IpAddr>,
@@ -36,21 +36,21 @@ impl Guard {
     /// Checks a request. The error says what is refused, and which setting would allow it.
     pub(crate) fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), String> {
         // HTTP/1.1 has the field; a mounted HTTP/2 server has the name in the URI. If a request has both, both are checked.
-        let fields = headers.get_all(header::HOST).iter().map(text);
         let authority = uri.authority().map(|authority| authority.as_str());
-        let mut names = 0;
-        for host in fields.chain(authority) {
-            names += 1;
-            if !self.knows_host(host) {
-                return Err(refusal("Host", host, "host"));
-            }
+        let hosts = || {
+            let fields = headers.get_all(header::HOST).iter().map(text);
+            fields.chain(authority)
+        };
+        if let Some(host) = hosts().find(|host| !self.knows_host(host)) {
+            return Err(refusal("Host", host, "host"));
         }
         let written = headers.get_all(header::HOST).iter().count();
-        if names == 0 || written > 1 {
+        if hosts().next().is_none() || written > 1 {
             return Err(format!("a request has one `Host`, not {written}"));
         }
         for origin in headers.get_all(header::ORIGIN).iter().map(text) {
-            if !self.knows_origin(origin) {
+            let is_own = |host| self.is_own_page(origin, host);
+            if !(hosts().all(is_own) || self.knows_origin(origin)) {
                 return Err(refusal("Origin", origin, "origin"));
             }
         }
@@ -60,7 +60,7 @@ impl Guard {
     /// A loopback name is accepted with any port: a tunnel (`ssh -L`, `docker -p`) has a port of its own, and no attacker can
     /// make such a name lead elsewhere.
     fn knows_host(&self, host: &str) -> bool {
-        is_loopback(split_port(host).0)
+        is_loopback(split_port(host, "80").0)
             || self.is_our_number(host)
             || self
                 .hosts
@@ -69,13 +69,30 @@ impl Guard {
     }
 
     fn knows_origin(&self, origin: &str) -> bool {
-        let ours = origin
-            .strip_prefix("http://")
-            .is_some_and(|host| self.is_ours(host));
-        ours || self
-            .origins
-            .iter()
-            .any(|known| known.eq_ignore_ascii_case(origin))
+        let mut origins = self.origins.iter();
+        origins.any(|known| known.eq_ignore_ascii_case(origin))
+    }
+
+    /// Whether a page of this origin came from this server, which was called by this host name. Behind a tunnel, the server's own port
+    /// is that of its pages. In another program's server, the pages have the port that the request names.
+    fn is_own_page(&self, origin: &str, host: &str) -> bool {
+        let (page, usual) = match (origin.strip_prefix("http://"), self.port) {
+            (Some(page), _) => (page, "80"),
+            (None, Some(_)) => return false,
+            (None, None) => match origin.strip_prefix("https://") {
+                Some(page) => (page, "443"),
+                None => return false,
+            },
+        };
+        let (name, port) = split_port(page, usual);
+        match self.port {
+            Some(ours) => is_loopback(name) && port.parse() == Ok(ours),
+            None => {
+                let (called, by) = split_port(host, usual);
+                let are_one = is_loopback(name) && is_loopback(called);
+                (are_one || name.eq_ignore_ascii_case(called)) && port == by
+            }
+        }
     }
 
     /// Whether the host is the address that the server listens on, as a number; if the server listens on every address, any
@@ -87,20 +104,14 @@ impl Guard {
         };
         written.port() == port && (ours.is_unspecified() || written.ip() == ours)
     }
-
-    /// Whether the host is a loopback name with the server's port.
-    fn is_ours(&self, host: &str) -> bool {
-        let (name, port) = split_port(host);
-        is_loopback(name) && self.port.is_none_or(|ours| port.parse() == Ok(ours))
-    }
 }
 
-/// Splits a host into its name and its port. Without a port, the port is 80.
-fn split_port(host: &str) -> (&str, &str) {
+/// Splits a host into its name and its port, which is the usual one if none is written.
+fn split_port<'a>(host: &'a str, usual: &'a str) -> (&'a str, &'a str) {
     let is_port = |port: &str| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
     match host.rsplit_once(':') {
         Some((name, port)) if is_port(port) => (name, port),
-        _ => (host, "80"),
+        _ => (host, usual),
     }
 }
 
@@ -316,8 +327,28 @@ mod tests {
     }
 
     #[test]
-    fn a_mounted_server_takes_any_port_of_the_host() {
-        assert!(check(&Guard::default(), "localhost:3000", None));
-        assert!(!check(&Guard::default(), "evil.example:3000", None));
+    fn a_mounted_server_takes_any_port_of_the_host_and_pages_of_that_port() {
+        let guard = Guard {
+            hosts: vec!["tools.example".into()],
+            ..Guard::default()
+        };
+        for (host, origin, expected) in [
+            ("localhost:3000", None, true),
+            ("evil.example:3000", None, false),
+            ("localhost:3000", Some("http://localhost:3000"), true),
+            ("127.0.0.1:3000", Some("http://localhost:3000"), true),
+            ("localhost:3000", Some("http://localhost:9"), false),
+            ("localhost:3000", Some("http://localhost"), false),
+            ("localhost", Some("http://localhost"), true),
+            ("tools.example", Some("https://tools.example"), true),
+            ("tools.example", Some("http://tools.example"), true),
+            ("tools.example", Some("https://tools.example:8443"), false),
+            ("tools.example", Some("https://localhost"), false),
+            ("tools.example", Some("https://evil.example"), false),
+            ("localhost:3000", Some("http://tools.example"), false),
+            ("localhost:3000", Some("null"), false),
+        ] {
+            assert_eq!(check(&guard, host, origin), expected, "{host} {origin:?}");
+        }
     }
 }

@@ -49,7 +49,11 @@ impl Mount {
         self
     }
 
-    /// Admits requests of web pages of this origin: `scheme://host[:port]`.
+    /// Admits requests of web pages of this origin: `scheme://host[:port]`. Pages of the application itself need no permission: those
+    /// whose origin has the host and the port that the request names in `Host`.
+    ///
+    /// Before a request of a page of another origin, browsers send an `OPTIONS` request without cookies. A login in front of the service
+    /// has to let it pass.
     pub fn allow_origin(mut self, origin: &str) -> Self {
         self.settings.guard.origins.push(origin.into());
         self

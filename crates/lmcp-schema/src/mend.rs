@@ -5,7 +5,7 @@
 //! | sent | for | read as |
 //! |---|---|---|
 //! | `null`, `""`, `[]`, `{}` | an optional member whose schema refuses this value | absent |
-//! | `0` | an optional number that must be larger | absent |
+//! | `0`, `"0"` | an optional number that must be larger | absent |
 //! | `"10"`, `"true"`, `"[1]"`, `"{…}"` | a number, boolean, list or object | the value in the text |
 //! | one value | a list of such values | a list of this value |
 //! | `maxResults`, or an alias | a member of another name, where this one is refused | `max_results`, or the name that the alias means |
@@ -225,7 +225,7 @@ impl Mender<'_> {
         };
         members.retain(|key, value| {
             let refused = schema.named(key).is_some_and(|node| {
-                let is_nothing = is_empty(value) || is_zero(value) && self.wants(node, value);
+                let is_nothing = is_empty(value) || is_zero(value) && self.wants(node, &0.into());
                 is_nothing && !self.run.quietly(node, value)
             });
             !refused || is_required(key, &self.run)
@@ -354,9 +354,13 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// Whether this is zero, which a caller sends that must send some number.
+/// Whether this is zero, perhaps as text. A caller sends it that must send some number.
 fn is_zero(value: &Value) -> bool {
-    value.as_f64() == Some(0.0)
+    let number = match value {
+        Value::String(text) if text.len() <= 8 => text.trim().parse().ok(),
+        value => value.as_f64(),
+    };
+    number == Some(0.0)
 }
 
 /// Returns the cost of copying a value, in steps.

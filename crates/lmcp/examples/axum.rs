@@ -2,7 +2,7 @@
 //! `cargo run -p lmcp --example axum -- 8080`, then connect a client to `http://127.0.0.1:8080/mcp` with the header
 //! `Authorization: Bearer ann-token`.
 
-use std::net::Ipv4Addr;
+use std::{future::IntoFuture as _, net::Ipv4Addr, time::Duration};
 
 use axum::{
     Router,
@@ -13,7 +13,15 @@ use axum::{
     routing::get,
 };
 use lmcp::{Cx, NoArgs, Principal, Server, Tool, http};
-use tokio::net::TcpListener;
+use tokio::{
+    net::TcpListener,
+    signal::{
+        ctrl_c,
+        unix::{SignalKind, signal},
+    },
+    sync::oneshot,
+    time::timeout,
+};
 
 /// The user of a request, as the application's own login found it.
 #[derive(Clone)]
@@ -77,12 +85,24 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .layer(middleware::from_fn(log_in));
 
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
-    axum::serve(listener, app)
-        .with_graceful_shutdown(async move {
-            let _ = tokio::signal::ctrl_c().await;
-            // Ends subscriptions, which would keep their connections open for ever.
-            server.close();
-        })
-        .await?;
-    Ok(())
+    let (stop, stopping) = oneshot::channel::<()>();
+    let serving = axum::serve(listener, app).with_graceful_shutdown(async {
+        let _ = stopping.await;
+    });
+    let mut serving = tokio::spawn(serving.into_future());
+    // Service managers and containers send SIGTERM.
+    let mut terminated = signal(SignalKind::terminate())?;
+    tokio::select! {
+        ended = &mut serving => return Ok(ended??),
+        _ = ctrl_c() => {}
+        _ = terminated.recv() => {}
+    }
+    // Ends subscriptions, which would keep their connections open for ever.
+    server.close();
+    drop(stop);
+    // Calls that take longer than this are cut off.
+    match timeout(Duration::from_secs(5), serving).await {
+        Ok(ended) => Ok(ended??),
+        Err(_) => Ok(()),
+    }
 }

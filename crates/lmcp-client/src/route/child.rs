@@ -105,7 +105,7 @@ impl Command {
         let said = process.stderr.take();
         Ok(Child {
             lines: Lines::new(output, input_of(input).map_err(refused)?),
-            complaints: Complaints::new(said.map(|said| Box::pin(said) as Errors)),
+            complaints: Complaints::new(&name, said.map(|said| Box::pin(said) as Errors)),
             ended: None,
             name,
             leash: Some(leash),
@@ -212,6 +212,8 @@ type Errors = Pin<Box<dyn AsyncRead + Send>>;
 
 /// The last lines of its standard error.
 struct Complaints {
+    /// The program, for the log.
+    name: String,
     /// `None` when it has ended.
     source: Option<Errors>,
     lines: VecDeque<String>,
@@ -219,8 +221,9 @@ struct Complaints {
 }
 
 impl Complaints {
-    fn new(source: Option<Errors>) -> Self {
+    fn new(name: &str, source: Option<Errors>) -> Self {
         Self {
+            name: name.to_owned(),
             source,
             lines: VecDeque::new(),
             line: Vec::new(),
@@ -262,6 +265,8 @@ impl Complaints {
         let line = String::from_utf8_lossy(&self.line).trim().to_owned();
         self.line.clear();
         if !line.is_empty() {
+            // With escapes, so that a program cannot write to the terminal of the log.
+            tracing::debug!("`{}` writes to its standard error: {line:?}", self.name);
             self.lines.push_back(line);
         }
         while self.lines.len() > STDERR_LINES {

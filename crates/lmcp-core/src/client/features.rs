@@ -55,7 +55,8 @@ impl Client {
         read(self.request(request::PROMPTS_GET, params).await?)
     }
 
-    /// Asks for values of an argument of a prompt or of a template, by the beginning that the user typed.
+    /// Asks for values of an argument of a prompt or of a template, by the beginning that the user typed. `Reference::prompt(name)` names
+    /// the prompt, `Reference::resource(template)` the template, as in `note://{title}`.
     ///
     /// ```
     /// use lmcp::wire::completion::Reference;

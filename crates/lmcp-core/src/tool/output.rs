@@ -32,6 +32,9 @@ pub trait IntoToolOutput: Send {
 /// A structured result. Clients get `structuredContent`, its schema, and the same JSON as text for those that read text only.
 /// [`Json::with_text`] puts a shorter text beside it. Members are sorted by name.
 ///
+/// Use a struct or a map: before the revision of 2026-07-28 a structured result had to be an object, so clients of these revisions get a
+/// `Vec` or a number as text only.
+///
 /// Claude Code, Codex and some other agents get the text only, because they would show their model nothing but `structuredContent`: see
 /// [`Server::present`](crate::Server::present).
 ///

@@ -11,6 +11,7 @@ use std::{
 };
 
 use lmcp_core::{Cx, Handle, NoArgs, Resource, Tool, unix};
+use lmcp_wire::greeting::{Goodbye, Then};
 use serde_json::json;
 use tokio::{net::UnixStream, task::JoinSet};
 
@@ -221,6 +222,26 @@ async fn stopping_ends_connections_and_their_work() {
     serving.close().await;
     watcher.dropped().await;
     assert_eq!(peer.next().await, None);
+}
+
+#[tokio::test]
+async fn a_server_that_stops_says_goodbye_to_every_client() {
+    let folder = Folder::new();
+    let path = folder.join("s");
+    let transport = unix(&path).unwrap();
+    let transport = transport.goodbye(|| Goodbye::new(Then::Gone));
+    let server = who();
+    let mut serving = Serving::until(|stop| {
+        let transport = transport.until(stop);
+        async move { server.serve(transport).await }
+    });
+    let mut peer = dial(&path).await;
+    peer.call(1, "who").await;
+    assert_eq!(peer.receive().await["id"], 1);
+    serving.close().await;
+    let last = peer.receive().await;
+    assert_eq!(last["method"], "notifications/lmcp/goodbye");
+    assert_eq!(last["params"]["then"], "gone");
 }
 
 #[tokio::test]

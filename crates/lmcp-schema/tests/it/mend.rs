@@ -76,6 +76,11 @@ fn nothing_is_absent_where_it_is_optional_and_refused() {
         (json!({ "edits": "", "env": "", "edit": {} }), json!({})),
         (json!({ "env": [], "limit": {} }), json!({})),
         (json!({ "limit": 0 }), json!({})),
+        (json!({ "limit": "0" }), json!({})),
+        (
+            json!({ "id": "0", "stdin": "0" }),
+            json!({ "id": "0", "stdin": "0" }),
+        ),
         (json!({ "limit": 0.0, "ratio": 0 }), json!({ "ratio": 0 })),
         // The schema gives these a meaning.
         (

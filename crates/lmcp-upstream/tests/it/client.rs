@@ -113,7 +113,9 @@ async fn who_may_not_watch_a_resource_is_told_so_each_time() {
         let mut changes = soon(client.subscribe(["probe://text"])).await.unwrap();
         for _ in 0..2 {
             let refused = soon(client.subscribe(["probe://text", "probe://missing"])).await;
-            let error = refused.expect_err(&format!("{version}: there is no such resource")).to_string();
+            let error = refused
+                .expect_err(&format!("{version}: there is no such resource"))
+                .to_string();
             assert!(error.contains("probe://missing"), "{version}: {error}");
         }
         let mut filter = SubscriptionFilter::default();

@@ -345,6 +345,7 @@ impl Visit {
         let caller = settled(Caller::process(uid, pid), workplace);
         let (reader, writer) = stream.into_split();
         let connection = streams(reader, writer, caller).seen_as(self.seen);
+        let connection = connection.saying_last(self.farewell);
         connection.serve_until(self.server, self.closing).await;
     }
 
