@@ -5,6 +5,7 @@ use std::fmt;
 use crate::{
     authenticate::{Authenticate, Challenge},
     caller::Caller,
+    error::Error,
     principal::Principal,
 };
 
@@ -34,10 +35,17 @@ impl Tokens {
         self.0.push((name, token));
     }
 
-    /// The holder of an empty token, which admits nobody.
-    pub fn holder_of_nothing(&self) -> Option<&str> {
-        let mut empty = self.0.iter().filter(|(_, token)| token.is_empty());
-        empty.next().map(|(name, _)| name.as_str())
+    /// Checks that each token admits its holder.
+    ///
+    /// # Errors
+    /// A token is empty.
+    pub fn expect_usable(&self) -> Result<(), Error> {
+        match self.0.iter().find(|(_, token)| token.is_empty()) {
+            Some((holder, _)) => Err(Error::config(format!(
+                "the token of `{holder}` is empty, so it would admit nobody"
+            ))),
+            None => Ok(()),
+        }
     }
 
     /// The name that belongs to a token. All tokens are compared, so the time does not show which one matched.

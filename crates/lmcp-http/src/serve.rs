@@ -40,12 +40,8 @@ impl Transport for Http {
                 "other machines can reach {address}; call `allow_remote` if they may, and `token` to ask them for one"
             )));
         }
-        if let Who::Token(tokens) = &self.settings.who
-            && let Some(holder) = tokens.holder_of_nothing()
-        {
-            return Err(Error::config(format!(
-                "the token of `{holder}` is empty, so it would admit nobody"
-            )));
+        if let Who::Token(tokens) = &self.settings.who {
+            tokens.expect_usable()?;
         }
         let limits = server.limits().clone();
         let door = Arc::new(Door::of(&self, &server));

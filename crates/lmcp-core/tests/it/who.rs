@@ -72,10 +72,7 @@ async fn the_holder_of_a_token_is_known_on_a_socket_by_its_name() {
     let path = folder.join("s");
     let server = server().tool(Tool::new("tell", tell).read_only());
     let transport = unix(&path).unwrap();
-    let transport = transport
-        .token("ann", "s3cret")
-        .token("bob", "hush")
-        .token("nobody", "");
+    let transport = transport.token("ann", "s3cret").token("bob", "hush");
     let _serving = Serving::start(async move { server.serve(transport).await });
     for (token, name) in [("s3cret", "ann"), ("hush", "bob")] {
         let mut peer = dial(&path).await;
@@ -101,6 +98,15 @@ async fn the_holder_of_a_token_is_known_on_a_socket_by_its_name() {
     peer.call(1, "tell").await;
     assert!(peer.receive().await["error"]["message"].is_string());
     assert!(peer.next().await.is_none());
+}
+
+#[tokio::test]
+async fn a_token_that_admits_nobody_stops_the_start() {
+    let folder = Folder::new();
+    let transport = unix(folder.join("s")).unwrap();
+    let transport = transport.token("ann", "s3cret").token("bob", "");
+    let refused = server().serve(transport).await.unwrap_err().to_string();
+    assert!(refused.contains("`bob`"), "{refused}");
 }
 
 #[tokio::test]

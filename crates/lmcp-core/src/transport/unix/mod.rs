@@ -130,7 +130,8 @@ impl Unix {
 
     /// Admits callers that show this token in their first line, `{"lmcp_identity": TOKEN}`, and refuses all others. The holder of the
     /// token is called `name`: its tasks, sessions and subscriptions belong to that name, and
-    /// [`Cx::principal`](crate::Cx::principal) returns it. Call `token` again for further holders. An empty token admits nobody.
+    /// [`Cx::principal`](crate::Cx::principal) returns it. Call `token` again for further holders. A server with an empty token does not
+    /// start.
     ///
     /// ```no_run
     /// # async fn run(server: lmcp::Server) -> Result<(), Box<dyn std::error::Error>> {
@@ -198,6 +199,7 @@ impl Transport for Unix {
     async fn serve(mut self, server: Endpoint) -> Result<(), Error> {
         let file = self.file;
         if let Some(tokens) = self.tokens.take() {
+            tokens.expect_usable()?;
             self.keeper = Some(Keeper::Authenticator(Authenticator::new(tokens)));
         }
         let listener =
