@@ -14,7 +14,7 @@ use lmcp_core::{Endpoint, transport::connections::Connection};
 use lmcp_wire::RpcError;
 
 use crate::{
-    answer::{Answer, Body, Later, empty, not_allowed, refuse},
+    answer::{Answer, Body, Later, close, empty, not_allowed, refuse},
     headers::{detached, form},
     legacy_sse,
     manage::Wish,
@@ -103,7 +103,10 @@ impl HttpService {
                 }))
             }
             None => match self.shared.branch(request.uri().path()) {
-                Err(words) => self.find_nothing(request.into_parts().0, words),
+                Err(words) => {
+                    let refusal = refuse(StatusCode::NOT_FOUND, &RpcError::invalid_request(words));
+                    self.refuse_caller(request.into_parts().0, refusal)
+                }
                 Ok(branch) => {
                     service.shared = branch.unwrap_or(service.shared);
                     service.begin(request)
@@ -125,16 +128,20 @@ impl HttpService {
     {
         match *request.method() {
             Method::POST => self.post(request),
-            _ => self.manage(request.into_parts().0),
+            Method::GET | Method::DELETE => self.manage(request.into_parts().0),
+            _ => {
+                let refusal = not_allowed("this endpoint takes POST, GET and DELETE");
+                self.refuse_caller(request.into_parts().0, refusal)
+            }
         }
     }
 
-    /// Answers a request to an unknown path. Only admitted callers learn that the path is unknown.
-    fn find_nothing<B>(&self, parts: Parts, words: String) -> Step<B> {
+    /// Refuses a request of an admitted caller. Other callers learn only that they are not admitted.
+    fn refuse_caller<B>(&self, parts: Parts, refusal: Response<Body>) -> Step<B> {
         let asked = self.caller(detached(parts.headers), parts.extensions);
         Step::Later(Box::pin(async move {
             match asked.settled().await {
-                Ok(_) => refuse(StatusCode::NOT_FOUND, &RpcError::invalid_request(words)),
+                Ok(_) => refusal,
                 Err(response) => *response,
             }
         }))
@@ -169,6 +176,8 @@ impl HttpService {
     {
         let (parts, body) = request.into_parts();
         let form = form(&parts.headers);
+        // The client sends the body only when it is asked to.
+        let waits = parts.headers.contains_key(header::EXPECT);
         let mut body = Watched {
             body,
             connection: self.connection.clone(),
@@ -181,6 +190,10 @@ impl HttpService {
                 Step::Later(Box::pin(async move {
                     match asked.settled().await {
                         Ok(caller) => Post { form, caller, body }.answer(&shared).await,
+                        Err(mut response) if waits => {
+                            close(&mut response);
+                            *response
+                        }
                         Err(response) => turn_away(*response, &mut body, &shared).await,
                     }
                 }))
@@ -213,11 +226,7 @@ impl Shared {
         if self.gate.rest(request.uri().path()).is_none() {
             return Some(empty(StatusCode::NOT_FOUND));
         }
-        match *request.method() {
-            Method::POST | Method::GET | Method::DELETE => None,
-            _ if asks_first => Some(preflight()),
-            _ => Some(not_allowed("this endpoint takes POST, GET and DELETE")),
-        }
+        asks_first.then(preflight)
     }
 
     /// Is it for one of the two endpoints of HTTP+SSE, and are they there?

@@ -237,6 +237,21 @@ def fetches_stay_in_the_budget(cx):
     judge(cx, server, "24 fetches of a page without end")
 
 
+@case("D48", "long titles and redirects of pages that are kept must not add up")
+def what_is_kept_of_pages_stays_in_the_budget(cx):
+    title = b"<title>" + b"x y" * 1_300_000 + b"</title>" + b"<p>words of a page</p>" * 200
+    # As long as a header may be.
+    far = "r" * 60_000
+    site = cx.keep(Website(redirect=lambda rest: f"/to/{int(rest[0]) - 1}{far}" if rest[0] > "0" else "/page/0", pages=[title]))
+    server = serve(cx, "--fetch-allow", f"127.0.0.1:{site.port}", wrap=["prlimit", "--as=300000000"])
+    caller = server.caller()
+    for number in range(128):
+        caller.call("fetch", url=f"http://127.0.0.1:{site.port}/page/0?{number}", max_bytes=256)
+        caller.call("fetch", url=f"http://127.0.0.1:{site.port}/to/4?{number}", max_bytes=256, user_agent="x" * 4_000_000)
+        caller.call("fetch", url=f"http://127.0.0.1:{site.port}/to/4?{number}", max_bytes=256)
+    judge(cx, server, "128 pages with long titles, redirects and user agents")
+
+
 @case("D5", "posts to a legacy stream that nobody reads must not add up")
 def a_stuck_legacy_stream_stays_in_the_budget(cx):
     server, crowd = serve(cx, "--legacy-sse"), cx.keep(Sockets())

@@ -37,7 +37,7 @@ class Website:
             else:
                 body = b"<html><body><p>the page behind the wall</p></body></html>"
                 if request.path.startswith("/page/"):
-                    body = self.pages[int(request.path[6:])]
+                    body = self.pages[int(request.path[6:].partition("?")[0])]
                 request.send_response(200)
                 request.send_header("Content-Type", "text/html")
                 request.send_header("Content-Length", str(len(body)))

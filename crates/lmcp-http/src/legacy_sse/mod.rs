@@ -48,14 +48,20 @@ where
             taken.unwrap_or_else(|(status, error)| refuse(status, &error))
         }
         (_, path) => {
-            let words = "HTTP+SSE is a GET of /sse, and POSTs to the address it gives";
-            let mut response = not_allowed(words);
             let allowed = if path == STREAM { "GET" } else { "POST" };
-            let allowed = HeaderValue::from_static(allowed);
-            response.headers_mut().insert(header::ALLOW, allowed);
-            response
+            let parts = request.into_parts().0;
+            match ask(parts.headers, parts.extensions).settled().await {
+                Ok(_) => refuse_verb(HeaderValue::from_static(allowed)),
+                Err(response) => *response,
+            }
         }
     }
+}
+
+fn refuse_verb(allowed: HeaderValue) -> Response<Body> {
+    let mut response = not_allowed("HTTP+SSE is a GET of /sse, and POSTs to the address it gives");
+    response.headers_mut().insert(header::ALLOW, allowed);
+    response
 }
 
 /// Opens a stream. Its first event says where to send messages.

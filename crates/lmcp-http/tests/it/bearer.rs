@@ -84,9 +84,23 @@ async fn without_it_nothing_is_served_and_nothing_else_is_said() {
             .path("/messages")
             .with("content-type", "text/plain"),
         body("{}").path("/messages?session=x"),
+        call("quick").verb("PUT"),
+        body("{}").path("/sse"),
+        body("").verb("GET").path("/messages"),
     ] {
         assert_eq!(running.ask(&post).await.head.status, 401, "{post:?}");
     }
+}
+
+#[tokio::test]
+async fn who_is_not_let_in_is_not_asked_for_the_body() {
+    let running = running().await;
+    let post = call("quick").with("expect", "100-continue");
+    let mut connection = running.connect().await;
+    connection
+        .write(post.head(running.address).as_bytes())
+        .await;
+    assert_eq!(connection.head().await.status, 401);
 }
 
 /// Clients of HTTP+SSE show the token twice: when they open the stream, and with each message.

@@ -43,6 +43,26 @@ async fn a_page_comes_with_all_that_is_known_of_it() {
 }
 
 #[tokio::test]
+async fn of_a_title_and_a_type_without_end_only_the_beginning_is_kept() {
+    let page = format!("<title>{}</title><p>words</p>", "ä b ".repeat(1 << 20));
+    let kind = format!("text/html; charset=utf-8; x={}", "y".repeat(60_000));
+    let site = Site::of(kind.leak(), page);
+    let client = client(loopback());
+    let arguments = json!({ "url": site.url("/"), "max_bytes": 256 });
+    let (result, value) = call(&client, "fetch", arguments).await;
+    let title = value["title"].as_str().unwrap();
+    assert!(
+        title.starts_with("ä b ä b") && title.len() <= 512,
+        "{title}"
+    );
+    assert_eq!(value["body"], "words");
+    assert!(text(&result).len() < 2000, "{}", text(&result).len());
+    let agent = json!({ "url": site.url("/"), "user_agent": "x".repeat(513) });
+    let (refused, _) = call(&client, "fetch", agent).await;
+    assert!(refused.is_error && text(&refused).contains("user_agent"));
+}
+
+#[tokio::test]
 async fn markdown_has_headings_links_lists_code_and_tables() {
     let site = Site::of("text/html", PAGE);
     let client = client(loopback());

@@ -5,6 +5,7 @@
 
 use std::{
     collections::VecDeque,
+    hash::{BuildHasher as _, RandomState},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -21,16 +22,17 @@ pub(crate) struct Cache {
     time: Duration,
     /// The entries, the last used at the end.
     entries: Mutex<VecDeque<Entry>>,
+    addresses: RandomState,
 }
 
 /// The caller, the address, and the form of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Key {
     owner: String,
-    url: String,
+    /// The hash of the URL and of the user agent, which may both be long.
+    address: u64,
     method: Method,
     render: Render,
-    user_agent: String,
 }
 
 /// The fingerprint of a page, and the page itself if it is still kept.
@@ -54,6 +56,23 @@ impl Cache {
             bytes,
             time,
             entries: Mutex::default(),
+            addresses: RandomState::new(),
+        }
+    }
+
+    pub(super) fn key(
+        &self,
+        cx: &Cx,
+        url: &Url,
+        method: Method,
+        render: Render,
+        user_agent: &str,
+    ) -> Key {
+        Key {
+            owner: cx.caller().owner().into_owned(),
+            address: self.addresses.hash_one((url.to_string(), user_agent)),
+            method,
+            render,
         }
     }
 
@@ -98,32 +117,15 @@ impl Cache {
             let Some(page) = &entry.known.page else {
                 continue;
             };
-            bytes += page.text.len();
+            let kept = page.bytes();
+            bytes += kept;
             if bytes > self.bytes || entry.since.elapsed() > self.time {
-                bytes -= page.text.len();
+                bytes -= kept;
                 entry.known.page = None;
             }
         }
     }
 }
 
-impl Key {
-    pub(super) fn new(
-        cx: &Cx,
-        url: &Url,
-        method: Method,
-        render: Render,
-        user_agent: &str,
-    ) -> Self {
-        Self {
-            owner: cx.caller().owner().into_owned(),
-            url: url.to_string(),
-            method,
-            render,
-            user_agent: user_agent.to_owned(),
-        }
-    }
-}
-
-/// The most pages and fingerprints; each key is at most a few kilobytes.
+/// The most pages and fingerprints.
 const MOST_ENTRIES: usize = 128;

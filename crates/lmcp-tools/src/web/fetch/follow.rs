@@ -35,7 +35,7 @@ pub(super) struct Redirect {
     /// The HTTP status that redirected.
     status: u16,
     /// Where to.
-    url: String,
+    pub(super) url: String,
 }
 
 /// Sends the request, and follows redirects.

@@ -62,11 +62,16 @@ impl Kind {
     }
 }
 
-/// Returns the type that the server names, with parameters.
+/// The bytes of a content type that are read.
+const MOST_TYPE_BYTES: usize = 256;
+
+/// Returns the type that the server names, with parameters. It is cut where it is longer than any real one.
 pub(super) fn content_type(headers: &HeaderMap) -> String {
     let value = headers.get(header::CONTENT_TYPE);
     value.map_or_else(String::new, |value| {
-        String::from_utf8_lossy(value.as_bytes()).into_owned()
+        let bytes = value.as_bytes();
+        let start = &bytes[..bytes.len().min(MOST_TYPE_BYTES)];
+        String::from_utf8_lossy(start).into_owned()
     })
 }
 

@@ -19,7 +19,6 @@ pub(super) use cache::Cache;
 
 use super::{http::Deadline, no_url};
 use crate::{Host, answer::Answer, blocking::blocking, schemas};
-use cache::Key;
 use page::Draft;
 use report::{Continuity, Fetched, Part};
 
@@ -63,7 +62,7 @@ struct Args {
     #[schemars(range(min = 1, max = 120))]
     timeout_s: u64,
     /// How to introduce ourselves to the site.
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1, max = 512))]
     user_agent: Option<String>,
 }
 
@@ -91,11 +90,12 @@ async fn fetch(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Fetched
     let url = Url::parse(&args.url).map_err(|flaw| no_url(&flaw, &args.url))?;
     let url = url.without_fragment();
     let user_agent = args.user_agent.as_ref().unwrap_or(&settings.user_agent);
-    let key = Key::new(&cx, &url, args.method, args.render, user_agent);
+    let cache = &host.web.cache;
+    let key = cache.key(&cx, &url, args.method, args.render, user_agent);
     // The first part is always fetched anew; the other parts belong to that download.
     let known = match args.start {
         0 => None,
-        _ => host.web.cache.find(&key),
+        _ => cache.find(&key),
     };
     let part = Part {
         start: args.start,
@@ -134,9 +134,9 @@ async fn fetch(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Fetched
         ..part
     };
     let (answer, is_whole) = report::answer(&page, part, &cx);
-    host.web.cache.forget(&key);
+    cache.forget(&key);
     if !is_whole {
-        host.web.cache.keep(key, page);
+        cache.keep(key, page);
     }
     Ok(answer)
 }

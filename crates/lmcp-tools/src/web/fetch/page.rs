@@ -160,7 +160,7 @@ impl Draft {
         let deadline = deadline.at_least(RENDER_TIME);
         page.render(kind, text, render, &url, limit, deadline);
         page.text.shrink_to_fit();
-        page.memory.shrink_to(page.text.len());
+        page.memory.shrink_to(page.bytes());
         match ending {
             Ending::Broken(err) if page.text.is_empty() => page.fail(err),
             Ending::Broken(_) | Ending::Whole | Ending::TooLong => Ok(page),
@@ -214,6 +214,15 @@ impl Page {
             Some(Cut::Time) => "time ran out while the page was made readable",
         };
         self.incomplete.get_or_insert_with(|| why.into());
+    }
+
+    /// Returns the number of bytes that the page takes.
+    pub(super) fn bytes(&self) -> usize {
+        let texts = [&self.url, &self.content_type, &self.text];
+        let texts = texts.into_iter().chain(&self.title).map(String::len);
+        let redirects = self.redirects.iter().map(|redirect| redirect.url.len());
+        let image = self.image.iter().map(|image| image.base64.len());
+        texts.chain(redirects).chain(image).sum()
     }
 
     /// Returns a number that differs between two texts, to notice that a page has changed.

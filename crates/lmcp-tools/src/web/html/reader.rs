@@ -116,7 +116,10 @@ impl Reader {
             match token {
                 Token::Start(tag) => self.on_start(&tag),
                 Token::End(name) => self.on_end(&name),
-                Token::Text(text) if self.in_title => self.title.push_str(&text),
+                Token::Text(text) if self.in_title => {
+                    let room = MOST_TITLE_BYTES - self.title.len();
+                    self.title.push_str(&text[..text.floor_char_boundary(room)]);
+                }
                 Token::Text(text) if !self.open.is_skipped() => self.writer.text(&text),
                 Token::Text(_) => {}
             }
@@ -504,3 +507,6 @@ const LEAST_TEXT: usize = 200;
 
 /// The most bytes of all links: short references can become long addresses, and a page of nothing else must end.
 const MOST_LINKED: usize = 16 * 1024 * 1024;
+
+/// The rest of a longer title is left out.
+const MOST_TITLE_BYTES: usize = 512;
