@@ -98,7 +98,7 @@ def large_patterns_stay_in_the_budget(cx):
     server = serve_callers(cx)
     (cx.root / "file").write_text("some words\n" * 1000)
     patterns = ["|".join(rf"(\pL{{{number}}}x)" for number in range(1, 60)), r"(?i)(\w{1,100}\pL){10}", r"\w{400}"]
-    patterns += [r"\w" * 2000, r"(?i)\pL" * 800, "a|" * 2000]
+    patterns += [r"\w" * 2000, r"(?i)\pL" * 800, "a|" * 2000, "(((a{0,50}){0,50}){0,50})", "(((a{0,32}){0,32}){0,32})"]
     patterns += ["[ab]*a[ab]{14}", r"\b\w{8}-\w{4}-\w{4}-\w{4}-\w{12}\b"]
     choices = [{"pattern": pattern, "path": str(cx.root)} for pattern in patterns]
     answers = together(server, "search_files", *choices, times=20)
