@@ -140,6 +140,10 @@ pub(crate) struct RunOptions {
     #[arg(long, hide = true, value_name = "PROCESS", verbatim_doc_comment)]
     pub(crate) running: Option<i32>,
 
+    /// Only check that the command could go on with these options.
+    #[arg(long, hide = true)]
+    pub(crate) check: bool,
+
     /// Confine the tools to this folder; may be given several times.
     #[arg(long, value_name = "DIR")]
     root: Vec<PathBuf>,

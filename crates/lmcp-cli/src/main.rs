@@ -27,7 +27,10 @@ use commands::proxy;
 use lmcp_tools::Helper;
 
 fn main() -> ExitCode {
-    // This comes first: the program may have started itself in order to guard a command.
+    if commands::run::goes_on() && signals::hear_what_was_held_back().is_err() {
+        return ExitCode::FAILURE;
+    }
+    // This comes first otherwise: the program may have started itself in order to guard a command.
     let helper = match Helper::this_program() {
         Ok(helper) => helper,
         Err(code) => return code,

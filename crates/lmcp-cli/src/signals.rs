@@ -2,6 +2,7 @@
 
 use std::{future::poll_fn, io, task::Poll};
 
+use nix::sys::signal::{SigSet, Signal as Kind};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::report::Failure;
@@ -26,11 +27,21 @@ pub(crate) fn hear_of_children() -> io::Result<()> {
     if !is_ignored(rustix::process::Signal::CHILD) {
         return Ok(());
     }
-    // The handler stays after the runtime is dropped.
+    for_good(|| signal(SignalKind::child()).map(drop))
+}
+
+/// Handles the signals that [`PassedOn`] hears. The program that this process was before has [held them back](HeldBack), and they come
+/// as soon as they are let through.
+pub(crate) fn hear_what_was_held_back() -> io::Result<()> {
+    for_good(|| PassedOn::listen().map(drop))
+}
+
+/// Makes handlers outside of a runtime. They stay.
+fn for_good(make: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_io().build()?;
     let _inside = runtime.enter();
-    signal(SignalKind::child()).map(drop)
+    make()
 }
 
 /// The signals that stop the program, from now on.
@@ -117,6 +128,37 @@ impl PassedOn {
         })
         .await
     }
+}
+
+/// Holds back the signals that [`PassedOn`] hears, until this is dropped. If this process becomes another program meanwhile, the signals
+/// wait for that program: at its start, before it listens, they would end it.
+pub(crate) struct HeldBack(SigSet);
+
+impl HeldBack {
+    pub(crate) fn new() -> io::Result<Self> {
+        let held = passed_on();
+        held.thread_block()?;
+        Ok(Self(held))
+    }
+}
+
+impl Drop for HeldBack {
+    fn drop(&mut self) {
+        let _ = self.0.thread_unblock();
+    }
+}
+
+fn passed_on() -> SigSet {
+    [
+        Kind::SIGTERM,
+        Kind::SIGHUP,
+        Kind::SIGUSR1,
+        Kind::SIGUSR2,
+        Kind::SIGINT,
+        Kind::SIGQUIT,
+    ]
+    .into_iter()
+    .collect()
 }
 
 /// Returns whether this process was started to ignore a signal.

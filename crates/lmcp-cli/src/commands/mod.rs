@@ -8,7 +8,7 @@ mod import;
 mod listen;
 pub(crate) mod proxy;
 mod push;
-mod run;
+pub(crate) mod run;
 mod serve;
 
 use std::process::ExitCode;

@@ -141,6 +141,73 @@ fn a_version_that_does_not_start_takes_nobodys_place() {
     assert_eq!(client.end(), Some(0));
 }
 
+#[test]
+fn an_upgrade_that_its_options_would_stop_does_not_happen() {
+    let user = User::new();
+    let file = user.home.path().join("options.toml");
+    fs::write(&file, "read_only = true\n").expect("there is room");
+    let mut run = user.command(&["run", "--config"]);
+    run.arg(&file).args(["--label", "ann", "--"]);
+    run.arg(&user.program).arg("proxy");
+    let mut client = Client::new(&mut run);
+    let known = who(&mut client, 1);
+    user.install();
+    fs::write(&file, "read_only = 7\n").expect("there is room");
+    signal(client.process.0.id(), Signal::USR2);
+    let stderr = client.process.0.stderr.take().expect("a pipe");
+    let mut lines = BufReader::new(stderr).lines().map_while(Result::ok);
+    let note = lines.find(|line| line.contains("cannot upgrade"));
+    let note = note.expect("it says so");
+    assert!(
+        note.contains("options.toml") && note.contains("this version goes on"),
+        "{note}"
+    );
+    assert_eq!(who(&mut client, 2), known);
+    assert_eq!(client.end(), Some(0));
+}
+
+#[test]
+fn a_version_whose_check_does_not_end_holds_nobody_up() {
+    let user = User::new();
+    let mut run = user.command(&["run", "--", "sh", "-c", "echo ready; read -r line; exit 7"]);
+    let mut running = run.spawn().expect("the binary was built for this test");
+    let mut said = BufReader::new(running.stdout.take().expect("a pipe")).lines();
+    assert_eq!(said.next().expect("it speaks").expect("text"), "ready");
+    let begun = user.home.path().join("begun");
+    user.install_with(|path| {
+        let script = format!("#!/bin/sh\necho >{}\nexec sleep 600\n", begun.display());
+        fs::write(path, script).expect("there is room");
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("it is ours");
+    });
+    signal(running.id(), Signal::USR2);
+    while !begun.exists() {
+        std::thread::yield_now();
+    }
+    drop(running.stdin.take());
+    assert_eq!(running.wait().expect("it is our child").code(), Some(7));
+}
+
+#[test]
+fn signals_in_the_middle_of_an_upgrade_do_not_end_the_run() {
+    let user = User::new();
+    let mut client = user.run();
+    let run = client.process.0.id();
+    let known = who(&mut client, 1);
+    user.install();
+    signal(run, Signal::USR2);
+    let exe = format!("/proc/{run}/exe");
+    // From before to after the program is replaced.
+    while !fs::read_link(&exe).is_ok_and(|path| path == user.program) {
+        signal(run, Signal::INT);
+        signal(run, Signal::USR2);
+    }
+    for _ in 0..1000 {
+        signal(run, Signal::INT);
+    }
+    assert_eq!(who(&mut client, 2), known);
+    assert_eq!(client.end(), Some(0));
+}
+
 /// Returns the process that serves all sessions.
 fn server(user: &User) -> u32 {
     let lock = fs::read_to_string(user.home.path().join("lmcp/serve.lock"));

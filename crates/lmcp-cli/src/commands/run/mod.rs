@@ -10,14 +10,21 @@ use std::{
     env,
     ffi::OsString,
     fmt::Display,
+    future::pending,
     path::Path,
+    pin::pin,
     process::{Command, ExitCode, Stdio},
+    time::Duration,
 };
 
-use lmcp::embed::{Child, Host, whoami};
+use lmcp::{
+    Handle,
+    embed::{Child, Host, whoami},
+};
 use lmcp_tools::Helper;
 use lmcp_wiring::{Entry, Made, User, Wiring};
 use rustix::process::Pid;
+use tokio::time::timeout;
 
 use crate::{
     cli::RunOptions,
@@ -25,6 +32,7 @@ use crate::{
     options::{Options, Role},
     presets,
     report::{self, Failure},
+    signals::HeldBack,
     this_program::this_program,
 };
 use agent::{Agent, News};
@@ -38,17 +46,35 @@ const ENTRY: &str = "lmcp";
 /// The word of the command line for this command, and the option that names the process of its running child.
 const NAME: &str = "run";
 const RUNNING: &str = "--running";
+/// The option that only checks whether this version can go on.
+const CHECK: &str = "--check";
+/// How long the check may take.
+const CHECK_WAIT: Duration = Duration::from_secs(10);
 
 pub(crate) async fn run(said: RunOptions, helper: Helper) -> Result<ExitCode, Failure> {
+    // A command that runs already is taken over first, because its signals wait.
+    let running = match said.running.filter(|_| !said.check) {
+        Some(process) => Some(Agent::running(process)?),
+        None => None,
+    };
     let mut options = said.options().settle()?;
-    if let Some(outer) = nested::outer(&said)? {
+    if said.running.is_none()
+        && let Some(outer) = nested::outer(&said)?
+    {
         return outer.run(&said, &options).await;
     }
     let picks = narrow(&mut options, said.role.as_deref())?;
-    let host = start(&options, &picks, helper)?;
+    let settings = host::settings(&options, helper, None)?;
+    let server = host::server(options.name(), settings)?;
+    if said.check {
+        return choose(&server.start()?, &options, &picks).map(|()| ExitCode::SUCCESS);
+    }
+    // Everything of it ends with the command, also jobs.
+    let host = Host::start(server)?;
+    choose(host.server(), &options, &picks)?;
     options.expect_socket_outside(host.socket())?;
-    let (mut agent, owned) = match said.running {
-        Some(process) => (Agent::running(process)?, None),
+    let (mut agent, owned) = match running {
+        Some(agent) => (agent, None),
         None => {
             let role = said.role.as_deref().unwrap_or(ROLE);
             let child = host.child(&said.label(), role)?;
@@ -58,15 +84,33 @@ pub(crate) async fn run(said: RunOptions, helper: Helper) -> Result<ExitCode, Fa
             (agent?, Some((made, child)))
         }
     };
+    let mut checking = pin!(None);
     let code = loop {
-        match agent.next().await? {
-            News::Ended(code) => break code,
-            News::Upgrade => match newest(agent.process()) {
-                Ok(mut newest) => {
-                    return Err(Failure::new("cannot upgrade", host.exec(&mut newest)));
+        let checked = async {
+            match checking.as_mut().as_pin_mut() {
+                Some(checking) => checking.await,
+                None => pending().await,
+            }
+        };
+        let newest = tokio::select! {
+            news = agent.next() => match news? {
+                News::Ended(code) => break code,
+                News::Upgrade => {
+                    if checking.is_none() {
+                        checking.set(Some(newest(agent.process())));
+                    }
+                    continue;
                 }
-                Err(failure) => report::note(&format!("{failure}; this version goes on")),
             },
+            newest = checked => newest,
+        };
+        checking.set(None);
+        match newest {
+            Ok(mut newest) => {
+                let _held = HeldBack::new();
+                return Err(Failure::new("cannot upgrade", host.exec(&mut newest)));
+            }
+            Err(failure) => report::note(&format!("{failure}; this version goes on")),
         }
     };
     drop(owned);
@@ -75,26 +119,47 @@ pub(crate) async fn run(said: RunOptions, helper: Helper) -> Result<ExitCode, Fa
     Ok(ExitCode::from(code))
 }
 
+/// Returns whether this process is the newest version of a program that runs a command already.
+pub(crate) fn goes_on() -> bool {
+    let is_running = |word: OsString| word.as_encoded_bytes().starts_with(RUNNING.as_bytes());
+    let mut words = env::args_os().skip_while(|word| word != NAME);
+    words.nth(1).is_some_and(is_running)
+}
+
 /// Returns the command that takes over a child as the installed version of this program. Checks first that this version
-/// starts.
-fn newest(child: Pid) -> Result<Command, Failure> {
+/// starts, and can go on with the options and files as they are now.
+async fn newest(child: Pid) -> Result<Command, Failure> {
     let failed = |why: &dyn Display| Failure::of(format!("cannot upgrade: {why}"));
     let this = this_program().map_err(|err| failed(&err))?;
-    let mut tried = Command::new(&this);
-    tried.arg("--version").stdin(Stdio::null());
-    let tried = tried.output().map_err(|err| failed(&err))?;
+    let mut words: Vec<OsString> = env::args_os().skip(1).collect();
+    let at = words.iter().position(|word| word == NAME);
+    let at = at.map_or(0, |at| at + 1);
+    let running = OsString::from(format!("{RUNNING}={child}"));
+    if !words.contains(&running) {
+        words.insert(at, running);
+    }
+    let mut tried = tokio::process::Command::new(&this);
+    let (before, after) = words.split_at(at);
+    tried.args(before).arg(CHECK).args(after);
+    tried.stdin(Stdio::null()).kill_on_drop(true);
+    let tried = match timeout(CHECK_WAIT, tried.output()).await {
+        Ok(tried) => tried.map_err(|err| failed(&err))?,
+        Err(_) => {
+            let wait = CHECK_WAIT.as_secs();
+            return Err(failed(&format!(
+                "`{}` does not check its options within {wait} s",
+                this.display()
+            )));
+        }
+    };
     if !tried.status.success() {
+        let said = String::from_utf8_lossy(&tried.stderr);
+        let said = said.lines().next().unwrap_or_default();
         return Err(failed(&format!(
-            "`{}` ends with {}",
+            "`{}` ends with {}: {said}",
             this.display(),
             tried.status
         )));
-    }
-    let mut words: Vec<OsString> = env::args_os().skip(1).collect();
-    let running = OsString::from(format!("{RUNNING}={child}"));
-    if !words.contains(&running) {
-        let at = words.iter().position(|word| word == NAME);
-        words.insert(at.map_or(0, |at| at + 1), running);
     }
     let mut command = Command::new(this);
     command.args(words);
@@ -122,14 +187,11 @@ fn narrow(options: &mut Options, named: Option<&str>) -> Result<Vec<String>, Fai
     Ok(tools)
 }
 
-/// Starts the server with the tools. Everything of it ends with the command, also jobs.
-fn start(options: &Options, picks: &[String], helper: Helper) -> Result<Host, Failure> {
-    let settings = host::settings(options, helper, None)?;
-    let host = Host::start(host::server(options.name(), settings)?)?;
-    host::pick(host.server(), &options.tools)?;
-    host::pick(host.server(), picks)?;
-    host.server().add_tool(whoami())?;
-    Ok(host)
+/// Leaves the tools that the options and the role choose.
+fn choose(server: &Handle, options: &Options, picks: &[String]) -> Result<(), Failure> {
+    host::pick(server, &options.tools)?;
+    host::pick(server, picks)?;
+    Ok(server.add_tool(whoami())?)
 }
 
 /// Returns the server of a child, as an entry for the configuration of the command.
