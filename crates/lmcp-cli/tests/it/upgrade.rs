@@ -199,7 +199,7 @@ fn signals_in_the_middle_of_an_upgrade_do_not_end_the_run() {
     // From before to after the program is replaced.
     while !fs::read_link(&exe).is_ok_and(|path| path == user.program) {
         signal(run, Signal::INT);
-        signal(run, Signal::USR2);
+        signal(run, Signal::QUIT);
     }
     for _ in 0..1000 {
         signal(run, Signal::INT);
