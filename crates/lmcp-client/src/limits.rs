@@ -109,11 +109,9 @@ pub(crate) const IDLE_CONNECTIONS: usize = 16;
 /// connections may answer for as long as it leaves theirs open.
 pub(crate) const LAST_WAIT: Duration = Duration::from_secs(2);
 
-/// How long a socket whose queue of connections is full is tried. Then the server counts as not there.
+/// How long a client waits for a place in the queue of a socket. Then the server counts as not there.
+#[cfg(target_os = "linux")]
 pub(crate) const FULL_QUEUE_WAIT: Duration = Duration::from_secs(5);
-
-/// The pause between two tries.
-pub(crate) const FULL_QUEUE_PAUSE: Duration = Duration::from_millis(5);
 
 /// How long it may take to end a session over HTTP. Then the client goes without.
 pub(crate) const CLOSING: Duration = Duration::from_secs(2);

@@ -6,18 +6,19 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use lmcp_private::mend_file;
+use lmcp_private::{connect_in_turn, mend_file};
 use lmcp_wire::greeting::Greeting;
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use rustix::{
     fs::{FlockOperation, Mode, OFlags, flock, open},
-    io::Errno,
+    io::{Errno, ioctl_fionbio},
     net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with},
 };
 
 use crate::{
     Error,
     identity::{Credentials, Identity, Unread},
+    limits::FULL_QUEUE_WAIT,
     target::Target,
 };
 
@@ -202,21 +203,34 @@ impl std::fmt::Debug for Way {
 }
 
 fn reach(path: &Path) -> Result<OwnedFd, Errno> {
-    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     match SocketAddrUnix::new(path) {
-        Ok(address) => connect(&socket, &address)?,
+        Ok(address) => reach_address(&address),
         // The path is too long for an address. On Linux, a folder has a short path through its open file.
         Err(Errno::NAMETOOLONG) => {
             let folder = path.parent().unwrap_or(Path::new("/"));
             let folder = open(folder, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
             let name = path.file_name().unwrap_or_default();
             let short = Path::new("/proc/self/fd").join(folder.as_raw_fd().to_string());
-            connect(&socket, &SocketAddrUnix::new(short.join(name))?)?;
+            reach_address(&SocketAddrUnix::new(short.join(name))?)
         }
-        Err(err) => return Err(err),
+        Err(err) => Err(err),
     }
-    Ok(socket)
+}
+
+fn reach_address(address: &SocketAddrUnix) -> Result<OwnedFd, Errno> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    match connect(&socket, address) {
+        // A flood of connections, in which tries from time to time hardly find a place.
+        Err(Errno::AGAIN) => {
+            let connected = connect_in_turn(address, FULL_QUEUE_WAIT);
+            let socket =
+                connected.map_err(|err| Errno::from_io_error(&err).unwrap_or(Errno::IO))?;
+            ioctl_fionbio(&socket, true)?;
+            Ok(socket)
+        }
+        connected => connected.map(|()| socket),
+    }
 }
 
 #[cfg(test)]

@@ -89,3 +89,6 @@ impl Default for Limits {
         }
     }
 }
+
+/// How long a proxy waits for a place in the queue of a socket, before it does other things and tries again.
+pub(crate) const FULL_QUEUE_WAIT: Duration = Duration::from_secs(1);

@@ -10,21 +10,17 @@ mod lines;
 mod system;
 
 use std::{
-    fmt, io,
+    fmt,
     path::{Path, PathBuf},
 };
 
 use bytes::Bytes;
 use lmcp_wire::greeting::Greeting;
-use tokio::time::{Instant, sleep};
 
 pub use child::Command;
 pub use given::Given;
 
-use crate::{
-    Endpoint, Error, Event, Link, Secret,
-    limits::{FULL_QUEUE_PAUSE, FULL_QUEUE_WAIT},
-};
+use crate::{Endpoint, Error, Event, Link, Secret};
 use child::Child;
 use lines::{Lines, Output};
 
@@ -112,23 +108,10 @@ impl fmt::Display for Route {
 }
 
 async fn reached(path: &Path) -> Result<system::Socket, Error> {
-    reach(path).await.map_err(|err| {
+    system::connect(path).await.map_err(|err| {
         let words = format!("cannot connect to `{}`: {err}", path.display());
         Error::Unreachable(words)
     })
-}
-
-/// Connects to a socket. If its queue is full because of a flood, tries again for a while.
-async fn reach(path: &Path) -> io::Result<system::Socket> {
-    let until = Instant::now() + FULL_QUEUE_WAIT;
-    loop {
-        match system::connect(path).await {
-            Err(err) if err.kind() == io::ErrorKind::WouldBlock && Instant::now() < until => {
-                sleep(FULL_QUEUE_PAUSE).await;
-            }
-            connected => return connected,
-        }
-    }
 }
 
 /// An open channel to a server. Dropping it closes the connection; [`close`](Self::close) ends the session first.

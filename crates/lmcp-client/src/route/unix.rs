@@ -26,9 +26,25 @@ use super::input::Input;
 /// The two halves of a connection on a unix socket.
 pub(super) type Socket = (OwnedReadHalf, OwnedWriteHalf);
 
-/// Connects to a unix socket.
+/// Connects to a unix socket. If its queue is full because of a flood, waits for a place.
 pub(super) async fn connect(path: &Path) -> io::Result<Socket> {
-    Ok(UnixStream::connect(path).await?.into_split())
+    let stream = match UnixStream::connect(path).await {
+        #[cfg(target_os = "linux")]
+        Err(err) if err.kind() == io::ErrorKind::WouldBlock => in_turn(path).await?,
+        connected => connected?,
+    };
+    Ok(stream.into_split())
+}
+
+#[cfg(target_os = "linux")]
+async fn in_turn(path: &Path) -> io::Result<UnixStream> {
+    let address = rustix::net::SocketAddrUnix::new(path)?;
+    let connecting =
+        move || lmcp_private::connect_in_turn(&address, crate::limits::FULL_QUEUE_WAIT);
+    let connected = tokio::task::spawn_blocking(connecting).await;
+    let stream = std::os::unix::net::UnixStream::from(connected.map_err(io::Error::other)??);
+    stream.set_nonblocking(true)?;
+    UnixStream::from_std(stream)
 }
 
 /// Checks that this user or root serves a socket, before a secret is sent there.

@@ -9,6 +9,7 @@
 //! | `sockets` | the owner of the socket at the other end of a TCP connection |
 //! | [`guards`] | checks whether a confined command may hold a socket |
 //! | [`processes`] | all processes, and those that hold a socket |
+//! | `queue` | waits for a place in the queue of a unix socket |
 //! | `usual` | the folders of a user, whatever the environment says |
 
 mod above;
@@ -18,6 +19,7 @@ mod folders;
 pub mod guards;
 pub mod mark;
 pub mod processes;
+mod queue;
 mod sockets;
 mod users;
 mod usual;
@@ -29,6 +31,7 @@ pub use folders::{
     make_own, make_private, mend, mend_file, open_secret, remove_default_acl, restore,
     restore_folder_of,
 };
+pub use queue::connect_in_turn;
 pub use sockets::{expect_own_server, tcp_socket, tells_tcp_users};
 pub use users::{is_ours, is_ours_or_roots, knows_own_user, whose};
 pub use usual::{first_usable, fixed_folders, outer_folders, runtime_folder, spare_folder};

@@ -21,6 +21,7 @@ use std::{
 use lmcp_wire::{
     RpcError, error::INTERNAL_ERROR, greeting::Goodbye, jsonrpc, method::notification,
 };
+use rustix::net::{RecvFlags, recv};
 use tokio::{
     net::{UnixListener, UnixStream},
     sync::watch,
@@ -231,6 +232,9 @@ impl Transport for Unix {
                 // Somebody left: who waits to be alone looks again.
                 () = open.one_closed() => continue,
             };
+            if is_deserted(&stream) {
+                continue;
+            }
             // Without this, more connections are accepted than looked at, and those that were pushed out keep their files open
             // until then.
             tokio::task::yield_now().await;
@@ -279,6 +283,13 @@ impl Transport for Unix {
         let _ = tokio::time::timeout(server.limits().drain_wait * 3, open.all_closed()).await;
         Ok(())
     }
+}
+
+/// Whether the client has closed the connection without a word. A program that only connects and hangs up does so much faster than a
+/// connection can be looked at, and others wait behind it in the queue.
+fn is_deserted(stream: &UnixStream) -> bool {
+    let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+    matches!(recv(stream, &mut [0], flags), Ok((0, _)))
 }
 
 /// Waits for this time; for ever if there is none.
