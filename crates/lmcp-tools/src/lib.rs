@@ -237,7 +237,7 @@ impl Host {
             settings,
             rights,
             roots,
-            locks: Locks::new(),
+            locks: Locks::default(),
             history,
             commands,
         })

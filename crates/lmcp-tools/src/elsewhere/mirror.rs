@@ -48,7 +48,7 @@ impl Mirror {
             web: web::State::new(&settings.web),
             roots: Roots::standing_in(folder, stands_for)?,
             rights: Rights::default(),
-            locks: Locks::new(),
+            locks: Locks::default(),
             history: None,
             commands: None,
             settings,

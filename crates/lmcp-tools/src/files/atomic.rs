@@ -18,6 +18,7 @@ use super::{
     draft::{Draft, Folder, finish},
     exchange::{self, Change, Stopped, exchange, has_no_exchange},
     hold::Held,
+    locks::Writers,
     target::{Target, id_of},
 };
 
@@ -26,6 +27,10 @@ use super::{
 pub(crate) enum Failed {
     /// Somebody else changed the file since it was read. Nothing was written, and another try makes sense.
     Changed,
+    /// Another call of this server writes one of the files. Nothing was written, and the call is to wait (`turn`).
+    Taken(Writers),
+    /// A program has locked one of the files. Nothing was written, and the call is to wait (`turn`).
+    Locked,
     Told(ToolError),
 }
 
@@ -41,18 +46,18 @@ pub(crate) struct Replaced {
 pub(crate) fn undisturbed<T>(
     cx: &Cx,
     mut attempt: impl FnMut() -> Result<T, Failed>,
-) -> ToolResult<T> {
+) -> Result<T, Failed> {
     for _ in 0..MOST_ATTEMPTS {
         expect_wanted(cx)?;
         match attempt() {
             Err(Failed::Changed) => {}
-            Err(Failed::Told(err)) => return Err(err),
-            Ok(done) => return Ok(done),
+            done => return done,
         }
     }
     Err(
         ToolError::new("the file is changed by somebody else all the time; nothing was written")
-            .hint("try again later, or stop the program that writes it"),
+            .hint("try again later, or stop the program that writes it")
+            .into(),
     )
 }
 

@@ -165,7 +165,9 @@ pub(super) fn take_back(drafts: Vec<Draft<'_>>, failed: Failed) -> Failed {
 fn kept(failed: Failed, names: &[String]) -> ToolError {
     let why = match failed {
         Failed::Told(err) => err.to_string(),
-        Failed::Changed => "a file was changed by several others at once".into(),
+        Failed::Changed | Failed::Taken(_) | Failed::Locked => {
+            "a file was changed by several others at once".into()
+        }
     };
     ToolError::new(format!(
         "{why}; files changed before could not be changed back, and their old content is kept as {}",
@@ -190,7 +192,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        files::{atomic::replace_all, hold::Waiting, target::Parents},
+        files::{atomic::replace_all, target::Parents, turn::Turn},
         here::Here,
         roots::{HardLinks, Roots},
     };
@@ -232,7 +234,7 @@ mod tests {
 
     /// Returns a file as it was read, and held.
     fn read(target: &Target<'_>) -> (Snapshot, Held) {
-        let held = Held::take(target, &[], &Waiting::default());
+        let held = Held::take(target, &[], &Turn::default()).unwrap();
         (target.read(&held, 99).unwrap().unwrap(), held)
     }
 

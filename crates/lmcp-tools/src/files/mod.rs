@@ -21,6 +21,7 @@ pub(crate) mod read;
 pub(crate) mod search;
 mod target;
 mod text;
+mod turn;
 pub(crate) mod write;
 
 /// Names that models give to a `path` out of habit.

@@ -19,8 +19,9 @@ use super::{
     hold::{Displaced, Held},
     target::{Parents, Snapshot, Target, id_of},
     text,
+    turn::{Turn, in_turn},
 };
-use crate::{Host, answer::Answer, here::Here, memory::blocking_within, schemas};
+use crate::{Host, answer::Answer, here::Here, schemas};
 
 pub(crate) fn tool() -> Tool<Host> {
     define(write)
@@ -104,7 +105,7 @@ pub(crate) async fn write(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Ans
     let mode = args.mode()?;
     let here = host.here(&cx, [args.path.as_str()]).await?;
     let own = cx.clone();
-    let done = blocking_within(&cx, move |memory| {
+    let done = in_turn(&cx, move |memory, turn| {
         memory.need(args.weight(&host, &here, mode))?;
         Writing {
             host: &host,
@@ -113,7 +114,7 @@ pub(crate) async fn write(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Ans
             content: args.bytes()?,
             cx: &own,
         }
-        .run(mode)
+        .run(mode, turn)
     });
     let (answer, displaced) = done.await?;
     displaced.let_go();
@@ -139,7 +140,7 @@ enum Done {
 }
 
 impl Writing<'_> {
-    fn run(self, mode: WriteMode) -> ToolResult<(Answer<Written>, Displaced)> {
+    fn run(self, mode: WriteMode, turn: &Turn) -> Result<(Answer<Written>, Displaced), Failed> {
         let place = self.host.roots.find(self.here, &self.args.path)?;
         let parents = if self.args.parents {
             Parents::Make
@@ -147,9 +148,9 @@ impl Writing<'_> {
             Parents::Expect
         };
         let target = Target::find(&place, parents, self.host.hard_links())?;
-        let _alone = self.host.locks.lock([target.key()].into_iter());
+        let _alone = turn.take(&self.host.locks, [target.key()])?;
         atomic::undisturbed(self.cx, || {
-            let held = Held::take(&target, &[], self.host.locks.waiting());
+            let held = Held::take(&target, &[], turn)?;
             let answer = match mode {
                 WriteMode::Overwrite => self.overwrite(&target, &held),
                 WriteMode::Append => self.append(&target, &held),

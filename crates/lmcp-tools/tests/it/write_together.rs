@@ -1,9 +1,21 @@
 //! One file, several writers: servers wait for each other, and notice those who wait for nobody.
 
-use std::{fs, sync::Barrier, thread};
+use std::{
+    fs::{self, File},
+    path::Path,
+    sync::{Arc, Barrier},
+    thread,
+    time::Duration,
+};
+
+use rustix::fs::{FlockOperation, flock};
+use serde_json::json;
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep, timeout},
+};
 
 use crate::writing::{Bench, leftovers};
-use serde_json::json;
 
 /// Something that runs a future to its end.
 fn block_on<T>(future: impl Future<Output = T>) -> T {
@@ -99,4 +111,97 @@ fn a_file_that_is_replaced_by_somebody_without_a_lock_stays_theirs() {
         let edited = version(n).replace("mark", "edited mark");
         assert!(content == version(n) || content == edited, "{content}");
     }
+}
+
+/// Locks a file as other programs do, until the result is dropped.
+fn locked(path: &Path) -> File {
+    let file = File::open(path).unwrap();
+    flock(&file, FlockOperation::NonBlockingLockExclusive).unwrap();
+    file
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_waits_five_seconds_for_all_its_locked_files_together() {
+    let bench = Bench::open();
+    let paths = ["a", "b", "c"].map(|name| bench.file(name, "old"));
+    let _locks = paths.each_ref().map(|path| locked(path));
+    let edits = { paths.each_ref() }
+        .map(|path| json!({ "path": path, "old_string": "old", "new_string": "new" }));
+    let began = Instant::now();
+    bench
+        .call("edit_file", json!({ "edits": edits }))
+        .await
+        .ok();
+    assert_eq!(began.elapsed().as_secs(), 5);
+    for path in &paths {
+        assert_eq!(fs::read_to_string(path).unwrap(), "new");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_waits_for_a_locked_file_keeps_nobody_waiting_for_its_others() {
+    let bench = Arc::new(Bench::open());
+    let [a, b] = ["a", "b"].map(|name| bench.file(name, "old"));
+    let lock = locked(&b);
+    let mut waiting = JoinSet::new();
+    // More calls than there are threads for steps that block.
+    for _ in 0..20 {
+        let bench = Arc::clone(&bench);
+        let edits =
+            [&a, &b].map(|path| json!({ "path": path, "old_string": "old", "new_string": "new" }));
+        waiting.spawn(async move { bench.call("edit_file", json!({ "edits": edits })).await });
+    }
+    sleep(Duration::from_secs(1)).await;
+    let write = json!({ "path": a, "content": "old, and written meanwhile" });
+    bench.call("write_file", write).await.ok();
+    let search = json!({ "pattern": "written meanwhile", "path": a });
+    bench.call("search_files", search).await.ok();
+    assert!(waiting.try_join_next().is_none());
+    drop(lock);
+    let done = waiting.join_all().await;
+    assert_eq!(done.iter().filter(|done| !done.failed).count(), 1);
+    assert_eq!(
+        fs::read_to_string(&a).unwrap(),
+        "new, and written meanwhile"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_is_waited_for_however_many_others_are() {
+    let bench = Arc::new(Bench::open());
+    let paths: Vec<_> = (0..40)
+        .map(|number| bench.file(&number.to_string(), ""))
+        .collect();
+    let mut locks: Vec<_> = paths.iter().map(|path| locked(path)).collect();
+    let mut waiting = JoinSet::new();
+    for path in &paths {
+        let (bench, write) = (
+            Arc::clone(&bench),
+            json!({ "path": path, "content": "new" }),
+        );
+        waiting.spawn(async move { bench.call("write_file", write).await });
+    }
+    sleep(Duration::from_secs(4)).await;
+    assert!(waiting.try_join_next().is_none());
+    let contents = || paths.iter().map(|path| fs::read_to_string(path).unwrap());
+    assert!(contents().all(|content| content.is_empty()));
+    // The last one goes on, and the others wait.
+    locks.pop();
+    waiting.join_next().await.unwrap().unwrap().ok();
+    let written: Vec<_> = contents().collect();
+    assert_eq!(written.concat(), "new");
+    assert_eq!(written.last().unwrap(), "new");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_call_waits_no_longer_for_a_locked_file() {
+    let bench = Bench::open();
+    let path = bench.file("file", "old");
+    let lock = locked(&path);
+    let write = bench.call("write_file", json!({ "path": path, "content": "new" }));
+    let cancelled = timeout(Duration::from_secs(1), write).await;
+    assert!(cancelled.is_err());
+    drop(lock);
+    sleep(Duration::from_secs(10)).await;
+    assert_eq!(fs::read_to_string(&path).unwrap(), "old");
 }

@@ -29,13 +29,13 @@ use super::{Kind, LONGEST, out::hash_of, said};
 use crate::{
     Host,
     files::{
-        atomic::size_of,
+        atomic::{Failed, size_of},
         draft::{Folder, draft_prefix, finish},
         hold::Held,
         target::{Parents, Target},
+        turn::{Turn, in_turn},
     },
     here::Here,
-    memory::blocking_within,
     roots::Place,
     schemas,
 };
@@ -121,7 +121,7 @@ pub enum What {
 async fn copy_in(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<String> {
     let here = host.here(&cx, [args.path.as_str()]).await?;
     let own = cx.clone();
-    blocking_within(&cx, move |memory| {
+    in_turn(&cx, move |memory, turn| {
         memory.need(args.data.as_ref().map_or(0, String::len))?;
         Arriving {
             host: &host,
@@ -129,7 +129,7 @@ async fn copy_in(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<String> {
             args: &args,
             cx: &own,
         }
-        .run()
+        .run(turn)
     })
     .await
 }
@@ -143,18 +143,19 @@ struct Arriving<'a> {
 }
 
 impl<'a> Arriving<'a> {
-    fn run(&self) -> ToolResult<String> {
+    fn run(&self, turn: &Turn) -> Result<String, Failed> {
         let place = self.host.roots.find(self.here, &self.args.path)?;
-        match (self.args.what, self.args.kind) {
+        let done = match (self.args.what, self.args.kind) {
             (What::Begin, Kind::Folder) => self.begin_folder(&place),
             (What::Begin, _) => self.begin_file(&place),
             (What::Write, _) => self.write(&place),
-            (What::Finish, _) => self.finish(&place),
+            (What::Finish, _) => return self.finish(&place, turn),
             (What::Folder, _) => self.folder(),
             (What::Mode, _) => self.set_mode(),
             (What::Link, _) => self.link(),
             (What::Settle, _) => self.settle(&place),
-        }
+        };
+        Ok(done?)
     }
 
     fn target(&self, place: &Place<'a>) -> ToolResult<Target<'a>> {
@@ -255,46 +256,52 @@ impl<'a> Arriving<'a> {
         Ok(size_of(&stat).max(self.args.offset + data.len() as u64))
     }
 
-    fn finish(&self, place: &Place<'a>) -> ToolResult<String> {
+    fn finish(&self, place: &Place<'a>, turn: &Turn) -> Result<String, Failed> {
         let target = self.target(place)?;
         let name = self.draft_name(&target)?;
+        let _alone = turn.take(&self.host.locks, [target.key()])?;
+        let held = Held::take(&target, &[], turn)?;
+        Ok(self.give_name(&target, &name, held)?)
+    }
+
+    /// Takes the last part, if one is given, and gives the file its name if its hash is the right one.
+    fn give_name(&self, target: &Target<'a>, name: &OsString, held: Held) -> ToolResult<String> {
+        let place = target.place();
         if self.args.data.is_some() {
-            self.take_part(&target, &name)?;
+            self.take_part(target, name)?;
         }
-        let _alone = self.host.locks.lock([target.key()].into_iter());
-        let held = Held::take(&target, &[], self.host.locks.waiting());
-        let is_taken = is_taken(&target)?;
-        let draft = self.open_draft(&target, &name, OFlags::RDONLY)?;
+        let is_taken = is_taken(target)?;
+        let draft = self.open_draft(target, name, OFlags::RDONLY)?;
         let done = || said(&json!({ "path": place.shown().display().to_string() }));
         let Some((draft, _)) = draft else {
-            return match is_taken && self.has_come(&target)? {
+            return match is_taken && self.has_come(target)? {
                 true => done(),
                 false => Err(ToolError::new("what was copied so far is gone")
                     .hint("copy it again from the beginning")),
             };
         };
         if !self.is_whole(&draft)? {
-            remove(&target, &name)?;
+            remove(target, name)?;
             return said(&json!({ "differs": true }));
         }
         if is_taken && !self.args.overwrite {
-            let has_come = self.has_come(&target)?;
-            remove(&target, &name)?;
+            let has_come = self.has_come(target)?;
+            remove(target, name)?;
             return if has_come { done() } else { Err(exists(place)) };
         }
         let failed = |err| target.failed(err);
         rustix::fs::fchmod(&draft, self.mode(place)).map_err(failed)?;
         finish(&draft, b"").map_err(failed)?;
         let taken = match self.args.overwrite {
-            true => rustix::fs::renameat(&target.dir, &name, &target.dir, &target.name),
-            false => take_free_name(&target, &name),
+            true => rustix::fs::renameat(&target.dir, name, &target.dir, &target.name),
+            false => take_free_name(target, name),
         };
         taken.map_err(|err| match err {
             Errno::EXIST => exists(place),
             err => failed(err),
         })?;
         drop(held);
-        let folder = Folder::of(&target);
+        let folder = Folder::of(target);
         folder.sync();
         folder.sweep();
         done()

@@ -36,15 +36,9 @@ use super::{
     hash,
     hold::{Displaced, Held},
     target::Snapshot,
+    turn::{Turn, in_turn},
 };
-use crate::{
-    Host,
-    answer::Answer,
-    here::Here,
-    memory::{Memory, blocking_within},
-    room::Room,
-    schemas,
-};
+use crate::{Host, answer::Answer, here::Here, memory::Memory, room::Room, schemas};
 
 pub(super) use apply::MOST_BYTES;
 pub use plan::Args;
@@ -119,9 +113,9 @@ struct EditedFile {
 pub(crate) async fn edit(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Edits>> {
     let here = host.here(&cx, args.paths()).await?;
     let own = cx.clone();
-    let done = blocking_within(&cx, move |memory| {
+    let done = in_turn(&cx, move |memory, turn| {
         memory.need(args.weight(&host, &here))?;
-        run(&host, &here, &args, &own, memory)
+        run(&host, &here, &args, &own, (memory, turn))
     });
     let (answer, displaced) = done.await?;
     displaced.let_go();
@@ -218,15 +212,15 @@ fn run(
     here: &Here,
     args: &Args,
     cx: &Cx,
-    memory: &mut Memory,
-) -> ToolResult<(Answer<Edits>, Displaced)> {
+    (memory, turn): (&mut Memory, &Turn),
+) -> Result<(Answer<Edits>, Displaced), Failed> {
     let plans = args.plan(host, here)?;
-    let keys: Vec<_> = plans.iter().map(|plan| plan.target.key().clone()).collect();
-    let _alone = host.locks.lock(keys.iter());
+    let keys = plans.iter().map(|plan| plan.target.key());
+    let _alone = turn.take(&host.locks, keys)?;
     let before = memory.wanted();
     let (mut edits, held) = atomic::undisturbed(cx, || {
         memory.begin_again(before);
-        let held = hold(&plans, host);
+        let held = hold(&plans, turn)?;
         let mut edits = Vec::with_capacity(plans.len());
         for file in plans.iter().zip(&held) {
             atomic::expect_wanted(cx)?;
@@ -252,19 +246,19 @@ fn run(
     Ok((answer, Displaced::of(held)))
 }
 
-/// Holds all the files, in an order that is the same for every call: else two calls that hold one file each would wait
-/// for each other.
-fn hold(plans: &[FilePlan<'_>], host: &Host) -> Vec<Held> {
+/// Holds all the files, in an order that is the same for every call: else two calls that get one file each could go on
+/// finding the other one in use.
+fn hold(plans: &[FilePlan<'_>], turn: &Turn) -> Result<Vec<Held>, Failed> {
     let mut order: Vec<usize> = (0..plans.len()).collect();
     order.sort_by_key(|at| plans[*at].target.key());
     let mut held = Vec::with_capacity(plans.len());
     for at in &order {
-        let one = Held::take(&plans[*at].target, &held, host.locks.waiting());
+        let one = Held::take(&plans[*at].target, &held, turn)?;
         held.push(one);
     }
     let mut in_order: Vec<_> = order.into_iter().zip(held).collect();
     in_order.sort_by_key(|(at, _)| *at);
-    in_order.into_iter().map(|(_, held)| held).collect()
+    Ok(in_order.into_iter().map(|(_, held)| held).collect())
 }
 
 fn save(edits: &mut [Edit<'_>], held: &[Held]) -> Result<(), Failed> {

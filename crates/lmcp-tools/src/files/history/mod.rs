@@ -21,8 +21,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use self::{change::Change, store::Entry};
-use super::{draft::Note, target::Target};
-use crate::{Host, answer::Answer, memory::blocking_within, room::Room, schemas, time::rfc3339};
+use super::{draft::Note, target::Target, turn::in_turn};
+use crate::{Host, answer::Answer, room::Room, schemas, time::rfc3339};
 
 pub(crate) use store::History;
 
@@ -81,14 +81,14 @@ async fn history(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Chang
     let here = host.here(&cx, path.as_deref()).await?;
     let path = path.map(|path| here.join(&path).to_string_lossy().into_owned());
     let own = cx.clone();
-    blocking_within(&cx, move |memory| {
+    in_turn(&cx, move |memory, turn| {
         let history = host.history.as_ref().ok_or_else(|| {
             ToolError::new("this server keeps no history of changes")
                 .hint("it needs a state folder, `--state-dir`, outside of its roots, and `--changes-kept` above 0")
         })?;
         match args.undo.as_deref().filter(|id| !id.is_empty()) {
-            Some(id) => undo::undo((&host, history), id, path.as_deref(), &own, memory),
-            None => list(&host, history, path.as_deref(), &own),
+            Some(id) => undo::undo((&host, history), id, path.as_deref(), &own, (memory, turn)),
+            None => Ok(list(&host, history, path.as_deref(), &own)?),
         }
     })
     .await

@@ -19,6 +19,7 @@ use crate::{
         exchange::Change,
         hold::Held,
         target::{Parents, Target},
+        turn::Turn,
     },
     here::Here,
     memory::Memory,
@@ -31,8 +32,8 @@ pub(super) fn undo(
     id: &str,
     path: Option<&str>,
     cx: &Cx,
-    memory: &mut Memory,
-) -> ToolResult<Answer<Changes>> {
+    (memory, turn): (&mut Memory, &Turn),
+) -> Result<Answer<Changes>, Failed> {
     let id = match id {
         "last" => last(host, history, path, cx)?,
         id => id.to_owned(),
@@ -44,12 +45,12 @@ pub(super) fn undo(
     let target = target(host, &entry.path, cx)?;
     let size = target.look()?.map_or(0, |stat| atomic::size_of(&stat));
     memory.need(usize::try_from(size.min(MOST_BYTES)).unwrap_or(usize::MAX) * 2)?;
-    let _alone = host.locks.lock([target.key()].into_iter());
+    let _alone = turn.take(&host.locks, [target.key()])?;
     let Taken {
         contents: [before, after],
         note,
     } = atomic::undisturbed(cx, || {
-        let held = Held::take(&target, &[], host.locks.waiting());
+        let held = Held::take(&target, &[], turn)?;
         take_back(&entry, &target, &held)
     })?;
     let change = Kept::new(before.as_deref(), after.as_deref());
