@@ -109,8 +109,8 @@ pub(crate) const IDLE_CONNECTIONS: usize = 16;
 /// connections may answer for as long as it leaves theirs open.
 pub(crate) const LAST_WAIT: Duration = Duration::from_secs(2);
 
-/// How long a client waits for a place in the queue of a socket. Then the server counts as not there.
 #[cfg(target_os = "linux")]
+/// How long a client waits for a place in the queue of a socket. Then the server counts as not there.
 pub(crate) const FULL_QUEUE_WAIT: Duration = Duration::from_secs(5);
 
 /// How long it may take to end a session over HTTP. Then the client goes without.
