@@ -171,6 +171,31 @@ impl Catalog {
         Ok(changed)
     }
 
+    /// Checks a resource or template, and puts it in the place of the one with its URI, if there is one.
+    pub(crate) fn set_resource(&mut self, mut resource: AnyResource) -> Result<Lists, Error> {
+        resource.check()?;
+        let uri = resource.spec.uri.clone();
+        let mut changed = Lists::default();
+        let (shelf, kind) = match resource.template {
+            Some(_) => (&mut self.templates, "resource template"),
+            None => (&mut self.resources, "resource"),
+        };
+        let before = shelf.remove(&uri);
+        if let Some(same) = before.as_ref().filter(|before| resource.looks_like(before)) {
+            resource.number = same.number;
+        } else {
+            self.added += 1;
+            resource.number = self.added;
+            let roles = before.iter().map(|before| &before.roles);
+            roles
+                .chain([&resource.roles])
+                .for_each(|roles| changed.resources.join(ChangedFor::of(roles)));
+        }
+        self.offers.resources = true;
+        shelf.add(kind, uri, resource)?;
+        Ok(changed)
+    }
+
     fn next_number(&mut self) -> u64 {
         self.added += 1;
         self.added
