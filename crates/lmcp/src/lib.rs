@@ -245,7 +245,8 @@
 //! [`Handle::resource_updated`] tells the clients that watch a resource that it changed. A handler calls
 //! `cx.server().resource_updated("note://garden")`. Every client that watches the URI is told, whoever calls: where each user has a list of
 //! their own at one URI, `cx.server().to(Audience::Principal("ann"))` tells one user only ([`Handle::to`]). [`Handle::add_tool`],
-//! [`Handle::remove_tool`] and their like change what a running server offers.
+//! [`Handle::remove_tool`] and their like change what a running server offers; [`Handle::set_resource`] adds or replaces a resource, and
+//! announces that it has new contents.
 //!
 //! # Transports
 //!
