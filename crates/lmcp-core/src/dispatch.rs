@@ -24,7 +24,7 @@ use crate::{
     mirror,
     outcome::{Discovery, Outcome, Payload},
     request::{Request, decode},
-    server::{Engine, Handle, catalog::Wanted},
+    server::{Engine, Handle, list::Wanted},
     service::{Replies, Service},
     subscribe,
     tool::{CheckedTool, TaskUse},

@@ -37,8 +37,22 @@ pub type ToolResult<T> = Result<T, ToolError>;
 /// An error that borrows something, or that no other thread may have, does not come through `?`: that of a poisoned lock, say.
 /// Make text of it: `.map_err(|err| ToolError::new(err.to_string()))`.
 ///
-/// A `ToolError` is no `std::error::Error`, as `anyhow::Error` is none, so `?` does not turn it into the error of `main`. Code that both
-/// handlers and other code call returns the error of its library, or a `Box<dyn Error + Send + Sync>`.
+/// With `?`, a `ToolError` also becomes a `Box<dyn Error>`, so handlers and `main` can share a function that returns a `ToolResult`:
+///
+/// ```
+/// # use lmcp::{ToolError, ToolResult};
+/// fn port(text: &str) -> ToolResult<u16> {
+///     text.parse().map_err(|err| ToolError::new(format!("`{text}` is no port")).source(err))
+/// }
+///
+/// fn main() -> Result<(), Box<dyn std::error::Error>> {
+///     assert_eq!(port("80")?, 80);
+///     Ok(())
+/// }
+/// ```
+///
+/// A `ToolError` is no `std::error::Error`, as `anyhow::Error` is none, so it becomes neither an `anyhow::Error` nor a
+/// `Box<dyn Error + Send + Sync>`. A function that needs one of these, and that handlers share, returns that error, or an `io::Result`.
 ///
 /// In a prompt or a resource, nobody shows the text to a model: the client program gets the JSON-RPC error -32603 with it. Use
 /// [`not_found`](Self::not_found) for a resource that does not exist, and [`rpc`](Self::rpc) with `RpcError::invalid_params` for an argument that is wrong.
@@ -169,6 +183,14 @@ impl fmt::Display for ToolError {
 impl<E: Into<Box<dyn StdError + Send + Sync>>> From<E> for ToolError {
     fn from(err: E) -> Self {
         Self::new(chain(&*err.into()))
+    }
+}
+
+// Not for a box that is `Send + Sync`: every type that fits in one becomes a `ToolError` by the implementation above, and a `ToolError`
+// must not do so twice.
+impl From<ToolError> for Box<dyn StdError> {
+    fn from(err: ToolError) -> Self {
+        err.to_string().into()
     }
 }
 

@@ -1,7 +1,7 @@
 //! The roles that a tool, a resource or a prompt is for.
 
 /// The roles that may see an item. `None`: everybody.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Roles(Option<Box<[String]>>);
 
 impl Roles {

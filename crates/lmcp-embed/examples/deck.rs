@@ -10,7 +10,6 @@ use std::{
     ffi::OsString,
     fs::{self, File, OpenOptions},
     io::{self, Read as _, Write as _, stdin, stdout},
-    os::fd::AsRawFd as _,
     path::{Path, PathBuf},
     process::Command,
     sync::{
@@ -28,8 +27,6 @@ use lmcp::{
     schemars::JsonSchema,
 };
 use rustix::{
-    io::{FdFlags, fcntl_setfd},
-    process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open},
     pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
     termios::{
         OptionalActions, Termios, Winsize, tcgetattr, tcgetwinsize, tcsetattr, tcsetwinsize,
@@ -54,8 +51,8 @@ struct Shared {
 #[derive(Deserialize, Serialize)]
 struct Kept {
     shared: Shared,
-    /// For each pane the label, the id of the child and the number of its terminal.
-    panes: Vec<(String, String, i32)>,
+    /// The ids of the children, in the order of their panes.
+    panes: Vec<String>,
 }
 
 impl Kept {
@@ -102,17 +99,12 @@ struct Page {
     revision: u64,
 }
 
-fn caller(cx: &Cx) -> ToolResult<&ChildHandle> {
-    let child = cx.child();
-    child.ok_or_else(|| ToolError::new("you are in no pane"))
-}
-
 async fn send(desk: Arc<Desk>, message: Message, cx: Cx) -> ToolResult<&'static str> {
     let to = desk.host.find_label(&message.to);
     let to = to.ok_or_else(|| ToolError::new(format!("there is no `{}`", message.to)))?;
     to.deliver(format!(
         "{}: {}",
-        caller(&cx)?.identity().label,
+        cx.calling_child()?.identity().label,
         message.text
     ))?;
     Ok("sent")
@@ -123,7 +115,7 @@ async fn send(desk: Arc<Desk>, message: Message, cx: Cx) -> ToolResult<&'static 
     reason = "a timer ends with the runtime of the host"
 )]
 async fn set_timer(_: Arc<Desk>, timer: Timer, cx: Cx) -> ToolResult<&'static str> {
-    let to = caller(&cx)?.clone();
+    let to = cx.calling_child()?.clone();
     tokio::spawn(async move {
         tokio::time::sleep(Duration::from_secs(timer.seconds.into())).await;
         to.deliver(format!("timer: {}", timer.text))
@@ -193,12 +185,8 @@ fn server(desk: Arc<Desk>) -> Server {
 
 /// One half of the screen.
 struct Pane {
-    label: String,
-    id: String,
+    child: ChildHandle,
     terminal: File,
-    /// The number of the terminal that the program before this one left open. The terminal stays open, and is handed on
-    /// again.
-    handed: Option<i32>,
     screen: Terminal,
 }
 
@@ -218,14 +206,12 @@ fn half(size: Winsize) -> Winsize {
 }
 
 impl Pane {
-    fn new(label: String, id: String, terminal: File, size: Winsize) -> Result<Self> {
+    fn new(child: ChildHandle, terminal: File, size: Winsize) -> Result<Self> {
         tcsetwinsize(&terminal, size)?;
         let (columns, rows) = (size.ws_col.max(1).into(), size.ws_row.into());
         Ok(Self {
-            label,
-            id,
+            child,
             terminal,
-            handed: None,
             screen: Terminal::new(columns, rows)?,
         })
     }
@@ -238,27 +224,18 @@ impl Pane {
         let name = PathBuf::from(ptsname(&terminal, Vec::new())?.to_str()?);
         let screen = || OpenOptions::new().read(true).write(true).open(&name);
         let child = host.child(label, "agent")?;
-        let id = child.identity().id.clone();
-        let pane = Self::new(label.into(), id, File::from(terminal), size)?;
         // `setsid` makes the terminal its own and becomes the command, under the same process number.
         let mut start = child.command("setsid");
         start.args(["--ctty", "sh", "-c", command]);
         start.stdin(screen()?).stdout(screen()?).stderr(screen()?);
         child.watch(child.spawn(&mut start)?);
-        child.detach();
-        Ok(pane)
+        Self::new(child.detach(), File::from(terminal), size)
     }
 
-    /// Leaves the terminal open for the next program. Closing a terminal would end its child.
-    fn hand_on(&self) -> io::Result<(String, String, i32)> {
-        let number = match self.handed {
-            Some(number) => number,
-            None => {
-                fcntl_setfd(&self.terminal, FdFlags::empty())?;
-                self.terminal.as_raw_fd()
-            }
-        };
-        Ok((self.label.clone(), self.id.clone(), number))
+    /// Leaves the terminal open for the next program, and returns the id of the child. Closing a terminal would end its child.
+    fn hand_on(&self) -> io::Result<String> {
+        self.child.keep("terminal", &self.terminal)?;
+        Ok(self.child.identity().id.clone())
     }
 
     /// Reads the output of the pane, on a thread of its own.
@@ -305,24 +282,19 @@ fn main() -> Result {
     };
     let kept = env::var_os(STATE).map(Kept::take).transpose()?;
     let (shared, known) = kept.map_or_else(Default::default, |kept| (kept.shared, kept.panes));
-    let mut desk = None;
-    let host = Host::setup().path(path).start_with(|host| {
-        let made = Arc::new(Desk {
-            host: host.clone(),
-            shared: Mutex::new(shared),
-        });
-        server(Arc::clone(desk.insert(made)))
-    })?;
-    let desk = desk.ok_or("there is no server")?;
+    let setup = Host::setup().path(path);
+    let desk = Arc::new(Desk {
+        host: setup.handle(),
+        shared: Mutex::new(shared),
+    });
+    let host = setup.start(server(Arc::clone(&desk)))?;
     let raw = Raw::new()?;
     let size = half(tcgetwinsize(stdin())?);
     let mut panes = Vec::new();
-    for (label, id, number) in known {
-        let own = pidfd_open(getpid(), PidfdFlags::empty())?;
-        let terminal = pidfd_getfd(own, number, PidfdGetfdFlags::empty())?;
-        let mut pane = Pane::new(label, id, File::from(terminal), size)?;
-        pane.handed = Some(number);
-        panes.push(pane);
+    for child in known.iter().filter_map(|id| host.handle().find(id)) {
+        if let Some(terminal) = child.take_kept("terminal") {
+            panes.push(Pane::new(child, File::from(terminal), size)?);
+        }
     }
     let news = match panes.len() {
         0 => String::new(),
@@ -339,7 +311,7 @@ fn main() -> Result {
         return restart(host, &desk, &panes, Path::new(path));
     }
     // No later program takes these children over.
-    host.children().iter().for_each(ChildHandle::end);
+    host.finish(Duration::from_secs(1));
     Ok(())
 }
 
@@ -363,7 +335,7 @@ fn watch(host: &Host, panes: &mut [Pane], mut last: String) -> Result<bool> {
     });
     let mut focus = 0;
     loop {
-        draw(host, panes, focus, &last)?;
+        draw(panes, focus, &last)?;
         match news.recv()? {
             News::Output(number, bytes) => {
                 panes[number].screen.feed(&*String::from_utf8_lossy(&bytes))
@@ -393,21 +365,21 @@ fn told(event: &Event) -> String {
 }
 
 /// Draws both panes, each with a line below it that names its child.
-fn draw(host: &Host, panes: &[Pane], focus: usize, last: &str) -> Result {
+fn draw(panes: &[Pane], focus: usize, last: &str) -> Result {
     let mut out = String::from("\x1b[H\x1b[2J");
     for (number, pane) in panes.iter().enumerate() {
         for line in pane.screen.screen().visible_lines() {
             out.push_str(line.text().trim_end());
             out.push_str("\r\n");
         }
-        let child = host.handle().find(&pane.id);
-        let state = child.map_or("ended".to_owned(), |child| {
-            format!("{} connections", child.connections().len())
-        });
+        let state = match pane.child.has_ended() {
+            true => "ended".to_owned(),
+            false => format!("{} connections", pane.child.connections().len()),
+        };
         let mark = if number == focus { ">" } else { " " };
         out.push_str(&format!(
             "\x1b[7m{mark}{}: {state}  {last}\x1b[0m",
-            pane.label
+            pane.child.identity().label
         ));
         if number + 1 < panes.len() {
             out.push_str("\r\n");

@@ -4,12 +4,10 @@
 
 use lmcp::embed::{ChildHandle, ChildOf as _, Host, HostHandle, inbox, whoami};
 use lmcp::{Cx, NoArgs, Server, Tool, ToolResult, ToolSet, schemars::JsonSchema};
-use rustix::io::{FdFlags, fcntl_setfd};
-use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 use serde::Deserialize;
 use std::io::{Read as _, Write as _, stdin};
-use std::os::fd::{AsRawFd as _, OwnedFd};
-use std::process::{self, Command};
+use std::os::fd::OwnedFd;
+use std::process::Command;
 use std::{collections::BTreeMap, env, error::Error, fs, sync::Arc, thread, time::Duration};
 use tokio::sync::Mutex;
 
@@ -105,7 +103,6 @@ fn start(host: &Host, word: &str) -> Result<(String, fs::File)> {
     let process = command.envs(child.env()).spawn(pts)?;
     child.bind(process.id())?;
     child.watch(process);
-    child.store(&(process::id(), pty.as_raw_fd()))?;
     child.detach();
     Ok((label.to_owned(), OwnedFd::from(pty).into()))
 }
@@ -123,22 +120,13 @@ fn main() -> Result {
         }
     });
     for child in host.children() {
-        let stored = child.stored::<(u32, i32)>();
-        // The number is valid only in the process that stored it. The process stays the same when it becomes another
-        // program.
-        if let Some((_, number)) = stored.filter(|(owner, _)| *owner == process::id()) {
-            let this = pidfd_open(getpid(), PidfdFlags::empty())?;
-            let terminal = pidfd_getfd(this, number, PidfdGetfdFlags::empty())?;
+        if let Some(terminal) = child.take_kept("terminal") {
             terminals.insert(child.identity().label.clone(), terminal.into());
         }
     }
     if terminals.is_empty() {
         let started = words[1..].iter().map(|word| start(&host, word));
         terminals = started.collect::<Result<_>>()?;
-        // The flags are cleared only now, so that no child gets the terminal of another. The terminals stay open when the
-        // program restarts.
-        let mut open = terminals.values();
-        open.try_for_each(|terminal| fcntl_setfd(terminal, FdFlags::empty()))?;
     }
     for (label, terminal) in &terminals {
         let (label, mut terminal, mut bytes) = (label.clone(), terminal.try_clone()?, [0; 4096]);
@@ -160,8 +148,14 @@ fn main() -> Result {
             }
             ["type", to, text] => writeln!(terminals.get_mut(to).ok_or("who?")?, "{text}")?,
             ["restart"] => {
+                let children = host.children();
                 let failed = host.exec_with(|| {
                     fs::write(&file, &*pad.blocking_lock())?;
+                    for child in &children {
+                        if let Some(terminal) = terminals.get(&child.identity().label) {
+                            child.keep("terminal", terminal)?;
+                        }
+                    }
                     let mut this = Command::new(env::current_exe()?);
                     this.args(&words);
                     Ok(this)
@@ -171,7 +165,7 @@ fn main() -> Result {
             _ => break,
         }
     }
-    host.children().iter().for_each(ChildHandle::end);
+    host.finish(Duration::from_secs(1));
     drop(fs::remove_file(&file));
     Ok(())
 }

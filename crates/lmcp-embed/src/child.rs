@@ -3,28 +3,27 @@
 use std::{
     io,
     ops::Deref,
-    os::{
-        fd::{AsFd as _, BorrowedFd, OwnedFd},
-        unix::process::ExitStatusExt as _,
-    },
-    path::{Path, PathBuf},
-    process::{Command, ExitStatus},
+    os::fd::{AsFd as _, OwnedFd},
+    path::Path,
+    process::Command,
     sync::Arc,
 };
 
 use lmcp_core::{Error, Identity};
 use rustix::{
     io::Errno,
-    process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open, waitid},
+    process::{Pid, PidfdFlags, pidfd_open},
 };
 use tokio::net::unix::pipe;
 
 use crate::{
     belongings::Belongings,
+    children,
     folder::{Credentials, Folder},
     host::Inner,
-    member::{ChildHandle, Ended, Member},
+    member::{ChildHandle, Ended, Life, Member},
     random,
+    reaping::Waiter,
     stat::{Started, Stat},
 };
 
@@ -37,8 +36,6 @@ pub struct Child {
     handle: ChildHandle,
     /// Absent after the child was detached.
     belongings: Option<Belongings>,
-    credentials: PathBuf,
-    folder: PathBuf,
 }
 
 /// The variable that names the file with the credentials of a child.
@@ -69,12 +66,13 @@ impl Child {
             Maker::Program => None,
             Maker::ProgramFor(parent) | Maker::Child(parent) => Some(parent.id.clone()),
         };
-        let is_sub = matches!(maker, Maker::Child(_));
         // The token has 128 bits. Only this process, the file and its readers know it.
         let token = random::hex::<16>();
         let id = identity.id.clone();
-        let member = host.children.expect(&token, identity, is_sub)?;
-        let handle = ChildHandle::new(&member, &Arc::downgrade(host));
+        let member = Member::new(children::key(&token), identity, Life::Expected);
+        if matches!(maker, Maker::Child(_)) {
+            member.set_sub();
+        }
         let credentials = Credentials {
             socket: &host.socket,
             identity: &token,
@@ -82,17 +80,14 @@ impl Child {
             returns: host.returns,
         };
         let failed = |err| Error::io(format!("cannot write the credentials of `{label}`"), err);
-        let made = Folder::make(&credentials, &id);
-        let made = made.and_then(|folder| {
-            let belongings = Belongings::new(folder, host.lock.path(), &host.place);
-            member.settle(belongings.folder.path(), host.returns)?;
-            Ok(belongings)
-        });
-        let belongings = made.inspect_err(|_| handle.end()).map_err(failed)?;
+        let folder = Folder::make(&credentials, &id).map_err(failed)?;
+        let belongings = Belongings::new(folder, host.lock.path(), &host.place);
+        let settled = member.settle(&belongings.folder, host.returns);
+        settled.map_err(failed)?;
+        // The child has its files before anybody can have a handle of it.
+        let member = host.children.expect(member)?;
         Ok(Self {
-            handle,
-            credentials: belongings.folder.credentials().to_owned(),
-            folder: belongings.folder.path().to_owned(),
+            handle: ChildHandle::new(&member, &Arc::downgrade(host)),
             belongings: Some(belongings),
         })
     }
@@ -100,28 +95,6 @@ impl Child {
     /// Returns a handle of this child. The handle can be cloned, and dropping it does not end the child.
     pub fn handle(&self) -> &ChildHandle {
         &self.handle
-    }
-
-    /// Makes a child of this child: its identity names this one as its parent. The program starts it, as any other child.
-    ///
-    /// # Errors
-    /// The host has closed, or its credentials cannot be written.
-    pub fn child(&self, label: &str, role: &str) -> Result<Self, Error> {
-        let closed = || Error::config(format!("`{label}`: the host has closed"));
-        let host = self.host.upgrade().ok_or_else(closed)?;
-        Self::new(&host, label, role, Maker::ProgramFor(&self.identity()))
-    }
-
-    /// Returns the file with the token and the socket: `{"identity": …, "socket": …}`, readable by this user alone. `lmcp
-    /// proxy` takes the file as `--identity-file`.
-    pub fn credentials(&self) -> &Path {
-        &self.credentials
-    }
-
-    /// Returns a folder that only this user can enter, for example for a configuration of the child. The folder is removed
-    /// with the child.
-    pub fn folder(&self) -> &Path {
-        &self.folder
     }
 
     /// Sets the environment variables by which `lmcp proxy` finds the credentials.
@@ -167,12 +140,6 @@ impl Child {
         bind(&host, &self.member, process, |_| true, register)
     }
 
-    /// Lets the host wait for the process that [`Child::spawn`] returned, so that no zombie is left. [`ChildHandle::ended`]
-    /// and [`Event::Ended`](crate::Event::Ended) tell how it ended.
-    pub fn watch(&self, process: std::process::Child) {
-        self.member.watch(process);
-    }
-
     /// Lets the child live on without this value: it ends with its process. If the host [comes back](crate::Host::start_at),
     /// the child outlives the host, too, and the next host knows it.
     pub fn detach(mut self) -> ChildHandle {
@@ -194,21 +161,43 @@ impl Child {
     }
 }
 
+impl ChildHandle {
+    /// Lets the host wait for the process that [`Child::spawn`] returned, so that no zombie is left. [`ChildHandle::ended`]
+    /// and [`Event::Ended`](crate::Event::Ended) tell how it ended. After [`Host::exec`](crate::Host::exec) the host of the next
+    /// program waits for the process, without another call.
+    pub fn watch(&self, process: std::process::Child) {
+        self.member.watch(process);
+    }
+
+    /// Makes a child of this child: its identity names this one as its parent. The program starts it, as any other child.
+    ///
+    /// # Errors
+    /// The host has closed, or its credentials cannot be written.
+    pub fn child(&self, label: &str, role: &str) -> Result<Child, Error> {
+        let closed = || Error::config(format!("`{label}`: the host has closed"));
+        let host = self.host.upgrade().ok_or_else(closed)?;
+        Child::new(&host, label, role, Maker::ProgramFor(&self.identity()))
+    }
+
+    /// Returns the file with the token and the socket: `{"identity": …, "socket": …}`, readable by this user alone. `lmcp
+    /// proxy` takes the file as `--identity-file`.
+    pub fn credentials(&self) -> &Path {
+        &self.member.place().credentials
+    }
+
+    /// Returns a folder that only this user can enter, for example for a configuration of the child. The folder is removed
+    /// with the child.
+    pub fn folder(&self) -> &Path {
+        &self.member.place().folder
+    }
+}
+
 impl Deref for Child {
     type Target = ChildHandle;
 
     fn deref(&self) -> &ChildHandle {
         &self.handle
     }
-}
-
-/// Returns how a process ended, if this process started it and nobody has waited for it yet. The status can be read again.
-fn status_of(process: BorrowedFd<'_>) -> Option<ExitStatus> {
-    let peek = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-    let status = waitid(WaitId::PidFd(process), peek).ok().flatten()?;
-    let code = status.exit_status().map(|code| (code & 0xff) << 8);
-    let signal = status.terminating_signal();
-    Some(ExitStatus::from_raw(code.or(signal)?))
 }
 
 /// Tells the host which process a child is, if `will_do` accepts the process.
@@ -239,12 +228,12 @@ pub(crate) fn bind(
     // A process that is not watched would stay this child for ever.
     register(started).inspect_err(|_| host.children.end(member, Ended::TakenBack))?;
     member.record();
-    watch(host, member, watched);
+    watch(host, member, watched, Waiter::Program);
     Ok(())
 }
 
 /// Ends a child when its process ends.
-pub(crate) fn watch(host: &Inner, member: &Arc<Member>, process: OwnedFd) {
+pub(crate) fn watch(host: &Inner, member: &Arc<Member>, process: OwnedFd, waiter: Waiter) {
     let (member, children) = (Arc::downgrade(member), Arc::clone(&host.children));
     host.runtime.spawn(async move {
         // The file is readable when the process ends. It is not a pipe, but it is only watched, so that does not matter. If
@@ -252,7 +241,7 @@ pub(crate) fn watch(host: &Inner, member: &Arc<Member>, process: OwnedFd) {
         let mut status = None;
         if let Ok(process) = pipe::Receiver::from_owned_fd_unchecked(process) {
             let _ = process.readable().await;
-            status = status_of(process.as_fd());
+            status = waiter.status(process.as_fd());
         }
         if let Some(member) = member.upgrade() {
             let status = member.reap().or(status);

@@ -3,13 +3,14 @@
 use std::{
     collections::{HashMap, HashSet},
     io,
+    os::fd::{AsFd as _, OwnedFd},
     path::Path,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
 
 use lmcp_core::{
-    Caller, Error, Identity, Process,
+    Caller, Error, Process,
     transport::{Admitting, Gate, Peer},
 };
 use lmcp_private::Whose;
@@ -21,11 +22,13 @@ use crate::{
     ancestry,
     belongings::Belongings,
     child,
+    descriptors::Descriptors,
     event::{Event, Teller},
     host::Inner,
     inbox::Inbox,
     member::{ChildHandle, Ended, Key, Life, Member},
     peer_process::PeerProcess,
+    reaping::{self, Waiter},
     stat::{Started, Stat},
     state::{ChildState, State},
 };
@@ -70,16 +73,9 @@ impl Children {
     }
 
     /// Adds a child that is about to be started.
-    pub(crate) fn expect(
-        &self,
-        token: &str,
-        identity: Identity,
-        is_sub: bool,
-    ) -> Result<Arc<Member>, Error> {
-        let member = Member::new(key(token), identity, Life::Expected);
+    pub(crate) fn expect(&self, member: Member) -> Result<Arc<Member>, Error> {
         let mut children = self.lock();
-        if is_sub {
-            member.set_sub();
+        if member.is_sub() {
             // Under the lock that `end` takes for the parent: either the parent is gone by now, or it finds this one below it.
             let identity = member.identity.borrow();
             let made_it = |known: &Arc<Member>| Some(known.id()) == identity.parent;
@@ -244,6 +240,15 @@ impl Children {
         }
     }
 
+    /// Makes copies of all open files that the program keeps, which `exec` does not close. They must stay open until then.
+    pub(crate) fn leave_descriptors(&self, word: &str) -> io::Result<Vec<OwnedFd>> {
+        let mut copies = Vec::new();
+        for member in self.lock().values() {
+            copies.append(&mut member.descriptors().leave(word)?);
+        }
+        Ok(copies)
+    }
+
     /// Returns whether any child was detached.
     pub(crate) fn any_stays(&self) -> bool {
         !self.staying().is_empty()
@@ -278,10 +283,15 @@ impl Children {
         let watched = pidfd_open(process.process, PidfdFlags::NONBLOCK);
         // Children return before the program can have asked for events.
         self.teller.remember();
-        let is_it = Stat::of(process.process).is_ok_and(|found| found.process == process);
+        let found = Stat::of(process.process).ok();
+        let found = found.filter(|found| found.process == process);
         let member = Member::new(key, state.identity(), Life::Running(process));
         *member.stored() = state.stored.clone();
         *member.inbox() = Inbox::with(state.inbox.clone());
+        *member.descriptors() = Descriptors::take(state.kept.as_ref());
+        if state.watched {
+            member.leave_to_host();
+        }
         if state.adopts {
             member.set_adopts();
         }
@@ -289,7 +299,7 @@ impl Children {
             member.set_sub();
         }
         let member = self.take_over(member).map_err(io::Error::other)?;
-        let noted = member.settle(belongings.folder.path(), host.returns);
+        let noted = member.settle(&belongings.folder, host.returns);
         let noted = noted.and_then(|()| match host.returns {
             true => Ok(()),
             false => state.inherit(host.lock.path()),
@@ -298,8 +308,16 @@ impl Children {
         // Its files go, so it must not stay as one that could come in.
         noted.inspect_err(|_| self.end(&member, Ended::TakenBack))?;
         member.keep(belongings);
-        match watched {
-            Ok(watched) if is_it => child::watch(host, &member, watched),
+        // A child that has ended is never listed: it ends before the program can ask.
+        match (watched, found) {
+            (Ok(watched), Some(found)) => {
+                let waiter = Waiter::of(&found, state.watched);
+                if reaping::has_ended(&watched) {
+                    self.end(&member, Ended::Process(waiter.status(watched.as_fd())));
+                } else {
+                    child::watch(host, &member, watched, waiter);
+                }
+            }
             _ => self.end(&member, Ended::Process(None)),
         }
         Ok(())

@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use lmcp_core::{Error, Handle, Server};
+use lmcp_core::{Error, Handle, Server, Tasks};
 use lmcp_wire::greeting::{Goodbye, Then};
 use tokio::{
     runtime::{self, RuntimeFlavor},
@@ -25,10 +25,12 @@ use tokio::{
 use crate::{
     child::{Child, Maker},
     children::{Children, Heir},
+    descriptors,
     event::Events,
     handle::HostHandle,
     lock::Lock,
     member::ChildHandle,
+    random,
     setup::Setup,
     socket_dir::SocketDir,
     state::{self, State},
@@ -54,9 +56,10 @@ use crate::{
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Dropping the host closes it: the socket is removed at once, calls that run are given a moment and are then cancelled. A
-/// program that ends by `std::process::exit` drops nothing, so call [`Host::close`] before. If the program is killed, the
-/// next host of this user removes its files; credentials of children are removed only after their processes have ended, too.
+/// Dropping the host closes it: the socket is removed at once, and calls that run are cancelled after 30 ms. A program that
+/// quits calls [`Host::finish`]. A program that ends by `std::process::exit` drops nothing, so it must call that or
+/// [`Host::close`] before. If the program is killed, the next host of this user removes its files; credentials of children are
+/// removed only after their processes have ended, too.
 #[derive(Debug)]
 pub struct Host {
     inner: Arc<Inner>,
@@ -85,6 +88,10 @@ pub(crate) struct Inner {
     is_replaced: AtomicBool,
     /// The socket of another host that takes over the children.
     moved_to: OnceLock<PathBuf>,
+    /// The host ends for good, and no other takes over the children: how long running calls may go on.
+    grace: OnceLock<Duration>,
+    /// Futures of the program.
+    tasks: Tasks,
 }
 
 impl Inner {
@@ -97,20 +104,34 @@ impl Inner {
     }
 
     fn then(&self) -> Then {
-        if self.is_replaced() || (self.returns && self.children.any_stays()) {
+        if self.ends_for_good() {
+            Then::Gone
+        } else if self.is_replaced() || (self.returns && self.children.any_stays()) {
             Then::Wait
         } else {
             Then::Gone
         }
     }
 
+    fn ends_for_good(&self) -> bool {
+        self.grace.get().is_some()
+    }
+
     fn is_replaced(&self) -> bool {
         self.is_replaced.load(Ordering::Relaxed)
     }
 
+    /// Runs a future that ends with the host.
+    pub(crate) fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
+        let _runtime = self.runtime.enter();
+        self.tasks.spawn(future);
+    }
+
     /// Returns who takes over the children.
     fn heir(&self) -> Heir {
-        if self.is_replaced() {
+        if self.ends_for_good() {
+            Heir::Nobody
+        } else if self.is_replaced() {
             Heir::Program
         } else if self.returns || self.moved_to.get().is_some() {
             Heir::Host
@@ -219,6 +240,7 @@ impl Host {
     pub(crate) fn on_thread(
         place: SocketDir,
         state: State,
+        host: &HostHandle,
         server: impl FnOnce(&HostHandle) -> Server,
     ) -> Result<Self, Error> {
         let runtime = runtime::Builder::new_current_thread()
@@ -228,7 +250,7 @@ impl Host {
             .map_err(|err| Error::io("cannot start a server", err))?;
         let runtime = Background(Some(runtime));
         let handle = runtime.get().handle().clone();
-        let (mut host, serving) = Self::new(place, state, server, handle)?;
+        let (mut host, serving) = Self::new(place, state, host, server, handle)?;
         host.has_thread = true;
         thread::Builder::new()
             .name("lmcp".into())
@@ -246,6 +268,7 @@ impl Host {
     pub(crate) fn new(
         place: SocketDir,
         state: State,
+        host: &HostHandle,
         server: impl FnOnce(&HostHandle) -> Server,
         runtime: runtime::Handle,
     ) -> Result<
@@ -267,21 +290,29 @@ impl Host {
             returns: place.is_path(),
             is_replaced: AtomicBool::new(false),
             moved_to: OnceLock::new(),
+            grace: OnceLock::new(),
+            tasks: Tasks::default(),
         });
         let left = state::left_at(&inner.socket, inner.returns);
         inner.children.resume(&inner, state, left);
-        let server = server(&HostHandle::of(&inner)).start()?;
+        let _ = host.0.set(Arc::downgrade(&inner));
+        let server = server(host).start()?;
         let server = inner.server.get_or_init(|| server).clone();
         let (stop, mut stopped) = watch::channel(None);
         let needed = stopped.clone();
         let (ending, ended) = mpsc::channel();
         let gate = Arc::clone(&inner.children);
-        let closing = Arc::downgrade(&inner);
+        let (closing, ending_for_good) = (Arc::downgrade(&inner), Arc::downgrade(&inner));
         let unix = unix
             .gate(gate)
             .goodbye(move || {
                 let inner = closing.upgrade();
                 inner.map_or(Goodbye::new(Then::Gone), |inner| inner.goodbye())
+            })
+            .grace(move || {
+                let inner = ending_for_good.upgrade();
+                let grace = inner.and_then(|inner| inner.grace.get().copied());
+                grace.unwrap_or_default()
             })
             .until(async move { while stopped.changed().await.is_ok() {} });
         let serving = async move {
@@ -311,6 +342,11 @@ impl Host {
     /// Returns the children that have not ended.
     pub fn children(&self) -> Vec<ChildHandle> {
         self.inner.children.all()
+    }
+
+    /// Returns the child with this label, if it has not ended. If several children have the label, returns one of them.
+    pub fn find_label(&self, label: &str) -> Option<ChildHandle> {
+        self.handle().find_label(label)
     }
 
     /// Returns the events of children from now on.
@@ -348,7 +384,7 @@ impl Host {
     /// Closes the host, and replaces the program by another one, usually a new version, with the same process number. The
     /// children do not end: the host that the new program starts in the same place takes them over.
     ///
-    /// Calls that run are given a moment and then cancelled; `lmcp proxy` tells their callers that they may try again. If
+    /// Calls that run are cancelled after 30 ms; `lmcp proxy` tells their callers that they may try again. If
     /// the program has state of its own to hand on, use [`Host::exec_with`]: state that is saved before this call may miss
     /// changes that a handler still makes.
     ///
@@ -377,7 +413,8 @@ impl Host {
     /// ```
     ///
     /// Keep the state in a file: Linux takes at most 128 KiB in one variable or argument. The function can still
-    /// [store](ChildHandle::store) values with children. A handler that blocks the host's thread is waited for at most 5 s.
+    /// [store](ChildHandle::store) values with children, and [keep](ChildHandle::keep) their terminals open. A handler that
+    /// blocks the host's thread is waited for at most 5 s.
     ///
     /// # Errors
     /// It returns only if the function fails or the program cannot be started. The host is closed then, as with [`Host::exec`].
@@ -395,15 +432,23 @@ impl Host {
             return err;
         }
         self.inner.is_replaced.store(true, Ordering::Relaxed);
-        self.stop_and_wait();
+        self.stop_and_wait(CLOSE_WAIT);
         let program = program();
+        let word = random::hex::<16>();
+        let left = self.inner.children.leave_descriptors(&word);
         self.inner.children.seal_inboxes();
         let handed_over = self.hand_over();
         // The children that the program owns must not end, so only the host is dropped.
         drop(self);
-        match handed_over.and(program) {
-            Ok(mut program) => {
+        match handed_over
+            .and(program)
+            .and_then(|program| Ok((program, left?)))
+        {
+            Ok((mut program, left)) => {
                 let program = program.borrow_mut();
+                if !left.is_empty() {
+                    program.env(descriptors::WORD, &word);
+                }
                 let err = program.exec();
                 let name = program.get_program().display();
                 io::Error::new(err.kind(), format!("cannot start {name}: {err}"))
@@ -433,30 +478,81 @@ impl Host {
         let sent = self.inner.children.send_to(&path, &self.inner.socket);
         sent.map_err(failed)?;
         let _ = self.inner.moved_to.set(path);
-        self.stop_and_wait();
+        self.stop_and_wait(CLOSE_WAIT);
         self.inner.children.seal_inboxes();
         Ok(self.inner.children.staying_state())
     }
 
-    /// Closes the host, as dropping it does. New calls are refused, and calls that run are given a moment and then
-    /// cancelled. A host with a thread of its own waits until all of them have ended, for 5 s at most.
+    /// Closes the host, as dropping it does. Calls that run are cancelled after 30 ms. A host with a thread of its own waits
+    /// until all of them have ended, for 5 s at most.
+    ///
+    /// If a host at a [path](Host::start_at) has [detached](Child::detach) children, they go on: their proxies are told to wait
+    /// for the next host. Use [`Host::finish`] if there will be none.
     pub fn close(self) {
         drop(self);
     }
 
-    /// Stops serving, and waits until the last handler has ended or cannot go on, for [`CLOSE_WAIT`] at most.
-    fn stop_and_wait(&mut self) {
-        if self.has_thread {
-            return self.stop(CLOSE_WAIT);
+    /// Ends the host for good: for a program that quits, also if it has a [path](Host::start_at) and detached children.
+    ///
+    /// - The socket is removed at once. Requests that come from now on are refused, with an error that says that they were not
+    ///   begun. Subscriptions and tasks end.
+    /// - Calls that run may go on for `grace`, and are then cancelled. Each connection ends when its last call has ended, so an
+    ///   idle child does not wait for the others.
+    /// - Every connected child hears that the host is gone (`"then": "gone"`), and `lmcp proxy` ends. The processes of the
+    ///   children are not signalled: an agent runs on without this server, until it or the program ends it.
+    /// - Then the identities of all children end, and their files are removed, with the folder if the host made it.
+    ///
+    /// Keep every [`Child`] until this call has returned: dropping one ends its calls at once. The call blocks its thread for
+    /// `grace` at most, and 5 s more for handlers that do not stop. If it is made on the only thread of a runtime that also
+    /// [serves](Host::start_here) the host, it returns at once, and the host ends while that runtime runs.
+    ///
+    /// ```no_run
+    /// # fn demo(host: lmcp::embed::Host) {
+    /// host.finish(std::time::Duration::from_secs(10));
+    /// # }
+    /// ```
+    pub fn finish(mut self, grace: Duration) {
+        let _ = self.inner.grace.set(grace);
+        if self.drives_handlers() {
+            return drop(self);
         }
+        self.stop_and_wait(grace.saturating_add(CLOSE_WAIT));
+    }
+
+    /// Runs a future on the runtime of the host, for a program whose `main` is not asynchronous: a timer, for example.
+    ///
+    /// The future ends with the host, also by [`Host::exec`] and when the program is killed. What the next program needs to
+    /// start it again belongs into [`ChildHandle::store`]. A future that blocks its thread delays all callers.
+    ///
+    /// ```no_run
+    /// # fn demo(host: &lmcp::embed::Host, child: lmcp::embed::ChildHandle) {
+    /// host.spawn(async move {
+    ///     tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+    ///     let _ = child.deliver("a minute is over");
+    /// });
+    /// # }
+    /// ```
+    pub fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
+        self.inner.spawn(future);
+    }
+
+    /// Whether this thread drives all handlers, so that none of them can go on while it is blocked.
+    fn drives_handlers(&self) -> bool {
         let is_one_thread = self.inner.runtime.runtime_flavor() == RuntimeFlavor::CurrentThread;
-        if is_one_thread && runtime::Handle::try_current().is_ok() {
-            // This thread drives all handlers, and none of them can go on while it is blocked here.
+        !self.has_thread && is_one_thread && runtime::Handle::try_current().is_ok()
+    }
+
+    /// Stops serving, and waits until the last handler has ended or cannot go on, for this time at most.
+    fn stop_and_wait(&mut self, most: Duration) {
+        if self.has_thread {
+            return self.stop(most);
+        }
+        if self.drives_handlers() {
             return self.stop(Duration::ZERO);
         }
         // The wait runs on another thread: a task that is woken on a thread of the runtime would wait there for this
         // function to end.
-        let stop = || self.stop(CLOSE_WAIT);
+        let stop = || self.stop(most);
         thread::scope(|threads| drop(threads.spawn(stop).join()));
     }
 
@@ -465,13 +561,17 @@ impl Host {
         let ended = self.ended.get_mut().unwrap_or_else(PoisonError::into_inner);
         // No message is ever sent there: the wait ends when the sender is dropped.
         let _ = ended.recv_timeout(most);
+        self.inner.tasks.abort();
     }
 }
 
 impl Drop for Host {
     fn drop(&mut self) {
         if self.has_thread {
-            self.stop(CLOSE_WAIT);
+            // Whoever has stopped it before has waited, too.
+            if self.stop.is_some() {
+                self.stop(CLOSE_WAIT);
+            }
         } else if let Some(stop) = self.stop.take() {
             // On the caller's runtime the server may be unable to end while this waits. It ends after it, and the children with
             // it.

@@ -27,8 +27,10 @@
 //! | `state` | [`State`]: the state of children for the next host |
 //! | `member`, `event` | [`ChildHandle`]: the state of a child; [`Event`]: the events of a child |
 //! | `children`, `ancestry`, `peer_process`, `stat` | decide which processes are admitted |
+//! | `reaping` | the end of processes, and whether the host or the program waits for them |
 //! | `register`, `above`, `lock` | find the host of a process that has no variables |
 //! | `view` | the variables of a process above, and whether it uses the same register |
+//! | `descriptors` | open files that outlive `exec` |
 //! | `reach` | notifications of a host to one child, and its role |
 //! | `inbox` | messages of the program that wait for a child |
 //! | `family` | identities that children make for their own |
@@ -41,6 +43,7 @@ mod ancestry;
 mod belongings;
 mod child;
 mod children;
+mod descriptors;
 mod event;
 mod family;
 mod folder;
@@ -52,6 +55,7 @@ mod member;
 mod peer_process;
 mod random;
 mod reach;
+mod reaping;
 mod register;
 mod setup;
 mod socket_dir;

@@ -4,7 +4,7 @@ use std::{
     any::{Any, TypeId},
     collections::HashMap,
     fmt, io,
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{self, ExitStatus},
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
@@ -12,15 +12,17 @@ use std::{
     },
 };
 
-use lmcp_core::{Caller, Cx, Identity};
+use lmcp_core::{Caller, Cx, Identity, ToolError, ToolResult};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::{
     belongings::Belongings,
+    descriptors::Descriptors,
     event::{Event, Teller},
     family::Allowance,
+    folder::Folder,
     host::Inner,
     inbox::Inbox,
     stat::Started,
@@ -42,7 +44,9 @@ pub(crate) struct Member {
     connections: Mutex<Vec<Connection>>,
     /// The process that the host waits for instead of the program.
     watched: Mutex<Option<process::Child>>,
-    /// The place of its files, after they were made.
+    /// The host waits for the process, whichever program this is by then.
+    is_left: AtomicBool,
+    /// The place of its files. Set before there is a handle of the child.
     place: OnceLock<Place>,
     /// The value that the program stored. Also locked while it is written to disk.
     stored: Mutex<Value>,
@@ -50,6 +54,8 @@ pub(crate) struct Member {
     pub(crate) inbox: Mutex<Inbox>,
     /// The files of a detached child, which ends with its process alone.
     kept: Mutex<Option<Belongings>>,
+    /// Open files that the program keeps for the program that it becomes.
+    pub(crate) descriptors: Mutex<Descriptors>,
     /// The limits for its sub-agents.
     family: Mutex<Option<Allowance>>,
     /// Another child made this one, which ends with that child.
@@ -59,8 +65,9 @@ pub(crate) struct Member {
 }
 
 #[derive(Debug)]
-struct Place {
-    folder: PathBuf,
+pub(crate) struct Place {
+    pub(crate) folder: PathBuf,
+    pub(crate) credentials: PathBuf,
     /// The child is saved for the next host.
     returns: bool,
 }
@@ -87,9 +94,9 @@ impl Life {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Ended {
-    /// Its process has ended. The status is known if the process was started by this program and nobody has waited for it
-    /// before. A program that waits for the process itself learns the status there; a program that used
-    /// [`Child::watch`](crate::Child::watch) learns it here.
+    /// Its process has ended. The status is known if this process has started it, also before it became another program by
+    /// `exec`, and nobody has waited for it before. A program that waits for the process itself learns the status there; a
+    /// program that used [`ChildHandle::watch`] learns it here.
     Process(Option<ExitStatus>),
     /// The program has taken the identity back.
     TakenBack,
@@ -117,10 +124,12 @@ impl Member {
             data: Mutex::default(),
             connections: Mutex::default(),
             watched: Mutex::default(),
+            is_left: AtomicBool::new(false),
             place: OnceLock::new(),
             stored: Mutex::default(),
             inbox: Mutex::new(Inbox::with(Vec::new())),
             kept: Mutex::default(),
+            descriptors: Mutex::default(),
             family: Mutex::default(),
             is_sub: AtomicBool::new(false),
             adopts: AtomicBool::new(false),
@@ -128,13 +137,19 @@ impl Member {
     }
 
     /// Sets the place of its files, and saves the child there if the host comes back.
-    pub(crate) fn settle(&self, folder: &Path, returns: bool) -> io::Result<()> {
+    pub(crate) fn settle(&self, folder: &Folder, returns: bool) -> io::Result<()> {
         let place = Place {
-            folder: folder.to_owned(),
+            folder: folder.path().to_owned(),
+            credentials: folder.credentials().to_owned(),
             returns,
         };
         let _ = self.place.set(place);
         self.try_record()
+    }
+
+    pub(crate) fn place(&self) -> &Place {
+        let place = self.place.get();
+        place.expect("it is set before there is a handle of the child")
     }
 
     /// Saves the changes to disk.
@@ -196,9 +211,20 @@ impl Member {
     /// Makes the host wait for the process after its end, instead of the program.
     pub(crate) fn watch(&self, process: process::Child) {
         *self.watched() = Some(process);
+        self.leave_to_host();
+        self.record();
         if matches!(self.life(), Life::Ended(_)) {
             self.reap();
         }
+    }
+
+    /// Notes that the program leaves it to the host to wait for the process, also when it has become another program.
+    pub(crate) fn leave_to_host(&self) {
+        self.is_left.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_left_to_host(&self) -> bool {
+        self.is_left.load(Ordering::Relaxed)
     }
 
     /// Returns how the process ended that the host waits for.
@@ -412,7 +438,7 @@ impl ChildHandle {
 
     /// Admits processes that show its token and that the child has not started itself, if they belong to no other child: a
     /// daemon starts the processes of `tmux`, `screen`, `systemd-run` or a container. Then every process of this user that
-    /// can read the [credentials](crate::Child::credentials) can act as this child, so use it only for children that need
+    /// can read the [credentials](Self::credentials) can act as this child, so use it only for children that need
     /// it.
     pub fn admit_adopted(&self) {
         self.member.set_adopts();
@@ -471,6 +497,15 @@ impl ChildHandle {
 pub trait ChildOf {
     /// Returns the child that the request comes from; `None` if it comes from another caller.
     fn child(&self) -> Option<&ChildHandle>;
+
+    /// Returns the child that the request comes from, for tools that are for children alone.
+    ///
+    /// # Errors
+    /// The request comes from another caller. The error says so to the model.
+    fn calling_child(&self) -> ToolResult<&ChildHandle> {
+        let refused = || ToolError::new("only child processes of this program can use this");
+        self.child().ok_or_else(refused)
+    }
 
     /// Returns the value of this type that the program set for that child: [`ChildHandle::set_data`].
     fn child_data<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {

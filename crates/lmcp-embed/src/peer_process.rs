@@ -5,14 +5,13 @@ use std::time::Duration;
 use lmcp_core::transport::Peer;
 use nix::sys::socket::{getsockopt, sockopt::PeerPidfd};
 use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
     fd::OwnedFd,
     param::clock_ticks_per_second,
     process::Pid,
     time::{ClockId, clock_gettime},
 };
 
-use crate::stat::Stat;
+use crate::{reaping, stat::Stat};
 
 /// A process, and the means to check that it is still the one that connected.
 #[derive(Debug)]
@@ -45,15 +44,7 @@ impl PeerProcess {
     /// Returns whether the process is still alive. If so, its number is still its own.
     pub(crate) fn is_alive(&self) -> bool {
         match &self.by {
-            By::Handle(handle) => {
-                let at_once = Timespec {
-                    tv_sec: 0,
-                    tv_nsec: 0,
-                };
-                let mut asked = [PollFd::new(handle, PollFlags::IN)];
-                // The handle is readable when the process has ended.
-                poll(&mut asked, Some(&at_once)) == Ok(0)
-            }
+            By::Handle(handle) => !reaping::has_ended(handle),
             By::Age(pinned) => start_ticks(self.process).is_some_and(|start| start <= *pinned),
         }
     }

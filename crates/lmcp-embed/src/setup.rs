@@ -5,7 +5,12 @@ use std::path::{Path, PathBuf};
 use lmcp_core::{Error, Server};
 use tokio::runtime;
 
-use crate::{handle::HostHandle, host::Host, socket_dir::SocketDir, state::State};
+use crate::{
+    handle::{HostHandle, Link},
+    host::Host,
+    socket_dir::SocketDir,
+    state::State,
+};
 
 /// Options for the start of a [`Host`]: [`Host::setup`].
 ///
@@ -19,6 +24,7 @@ use crate::{handle::HostHandle, host::Host, socket_dir::SocketDir, state::State}
 pub struct Setup {
     place: Place,
     state: State,
+    link: Link,
 }
 
 #[derive(Debug, Default)]
@@ -49,6 +55,29 @@ impl Setup {
         self
     }
 
+    /// Returns the handle of the host that will be started, for state that the tools share: it is made before the server.
+    ///
+    /// ```no_run
+    /// # use std::sync::Arc;
+    /// # use lmcp::{Cx, NoArgs, Server, Tool, ToolSet, embed::{Host, HostHandle}};
+    /// struct Desk {
+    ///     host: HostHandle,
+    /// }
+    ///
+    /// async fn count(desk: Arc<Desk>, _: NoArgs, _: Cx) -> String {
+    ///     desk.host.children().len().to_string()
+    /// }
+    ///
+    /// let setup = Host::setup();
+    /// let desk = Arc::new(Desk { host: setup.handle() });
+    /// let tools = ToolSet::new(Arc::clone(&desk)).tool(Tool::new("count", count).about("Counts children.").read_only());
+    /// let host = setup.start(Server::new("desk", "1.0.0").tools(tools))?;
+    /// # Ok::<(), lmcp::Error>(())
+    /// ```
+    pub fn handle(&self) -> HostHandle {
+        HostHandle(Link::clone(&self.link))
+    }
+
     /// Starts the host on a thread of its own: [`Host::start`].
     ///
     /// # Errors
@@ -62,7 +91,8 @@ impl Setup {
     /// # Errors
     /// As [`Setup::start`].
     pub fn start_with(self, server: impl FnOnce(&HostHandle) -> Server) -> Result<Host, Error> {
-        Host::on_thread(self.place()?, self.state, server)
+        let (place, handle) = (self.place()?, self.handle());
+        Host::on_thread(place, self.state, &handle, server)
     }
 
     /// Starts the host on the runtime of the caller: [`Host::start_here`].
@@ -83,7 +113,8 @@ impl Setup {
         server: impl FnOnce(&HostHandle) -> Server,
     ) -> Result<Host, Error> {
         let runtime = runtime::Handle::current();
-        let (host, serving) = Host::new(self.place()?, self.state, server, runtime.clone())?;
+        let (place, handle) = (self.place()?, self.handle());
+        let (host, serving) = Host::new(place, self.state, &handle, server, runtime.clone())?;
         runtime.spawn(serving);
         Ok(host)
     }

@@ -380,7 +380,8 @@ mod tests {
             name: None,
         };
         let server = |_: &HostHandle| Server::new("t", "1");
-        let host = Host::on_thread(place(), State::default(), server).unwrap();
+        let host =
+            Host::on_thread(place(), State::default(), &Host::setup().handle(), server).unwrap();
         let child = host.child("ann", "worker").unwrap();
         host.close();
         assert!(child.credentials().exists());

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
+    descriptors::Left,
     folder::{self, Folder, SUFFIX},
     member::{Key, Member},
     register,
@@ -50,6 +51,9 @@ pub(crate) struct ChildState {
     pub(crate) inbox: Vec<String>,
     /// Absent until the child is started.
     process: Option<ProcessState>,
+    /// The program has left it to the host to wait for the process.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) watched: bool,
     /// Processes that the child has not started may use its identity.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) adopts: bool,
@@ -57,6 +61,9 @@ pub(crate) struct ChildState {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) is_sub: bool,
     folder: PathBuf,
+    /// Open files that the program left for the program that it becomes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) kept: Option<Left>,
     /// The start time of the process that takes over the child as another program. Absent at a path, where any host takes
     /// over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -92,9 +99,11 @@ impl ChildState {
                 start: process.at,
                 namespace: register::namespace(),
             }),
+            watched: member.is_left_to_host(),
             adopts: member.adopts(),
             is_sub: member.is_sub(),
             folder: folder.to_owned(),
+            kept: member.descriptors().left(),
             heir: None,
         }
     }

@@ -4,7 +4,10 @@ use std::{collections::BTreeMap, ffi::OsString, path::Path, process::Command};
 
 use serde::Serialize;
 
-use crate::child::{Child, IDENTITY_FILE};
+use crate::{
+    child::{Child, IDENTITY_FILE},
+    member::ChildHandle,
+};
 
 /// The server, as the MCP configuration of an agent names it, for example `{"mcpServers": {"deck": ENTRY}}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -41,12 +44,14 @@ impl Child {
         self.prepare(&mut command);
         command
     }
+}
 
+impl ChildHandle {
     /// Returns the entry for the configuration of an agent that is this child. `lmcp` is the program; a name without a
     /// folder is searched in the PATH. The entry holds no secret. `None`: a path is not text.
     ///
     /// ```no_run
-    /// # fn demo(child: &lmcp::embed::Child) -> Option<()> {
+    /// # fn demo(child: &lmcp::embed::ChildHandle) -> Option<()> {
     /// let servers = serde_json::json!({ "mcpServers": { "deck": child.mcp_entry("lmcp")? } });
     /// # Some(())
     /// # }

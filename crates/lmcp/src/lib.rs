@@ -141,7 +141,7 @@
 //! | [`Error`] | the operator of the server | the return value of `serve` or `start` |
 //! | a panic in a handler | the operator, in the log | an internal error with a number; the log has the same number and the message |
 //!
-//! A `ToolError` is for handlers. It is no `std::error::Error`, so `?` does not turn it into the error of `main`.
+//! A `ToolError` is for handlers. It is no `std::error::Error`, but `?` turns it into a `Box<dyn Error>`, as `main` may return.
 //!
 //! # Progress and cancellation
 //!
@@ -245,7 +245,8 @@
 //! [`Handle::resource_updated`] tells the clients that watch a resource that it changed. A handler calls
 //! `cx.server().resource_updated("note://garden")`. Every client that watches the URI is told, whoever calls: where each user has a list of
 //! their own at one URI, `cx.server().to(Audience::Principal("ann"))` tells one user only ([`Handle::to`]). [`Handle::add_tool`],
-//! [`Handle::remove_tool`] and their like change what a running server offers.
+//! [`Handle::remove_tool`] and their like change what a running server offers; [`Handle::set_resource`] adds or replaces a resource, and
+//! announces that it has new contents.
 //!
 //! # Transports
 //!
@@ -474,7 +475,7 @@
 //! | `a tool cannot return …` | the type is no result of a tool | return text, [`Json`], [`Content`], or a [`ToolResult`] of them |
 //! | `this tool does not say what it does to the world` | the tool declares no effect | add [`Tool::read_only`], [`Tool::writes`] or [`Tool::destructive`] |
 //! | ``no method named `idempotent` … `Tool<_, Undeclared>` `` | the tool declares no effect yet | declare the effect first: `.writes().idempotent()` |
-//! | `` `ToolError: StdError` is not satisfied `` | `?` on a [`ToolResult`] in code that is no handler | let that code return the error of its library, or a `Box<dyn Error + Send + Sync>` |
+//! | `` `ToolError: StdError` is not satisfied `` | `?` on a [`ToolResult`] where the error is `anyhow::Error` or `Box<dyn Error + Send + Sync>` | let the function that fails return that error, or return a `Box<dyn Error>` |
 //! | `` `(dyn Error + 'static)` cannot be sent between threads safely `` | the handler returns a `Box<dyn Error>`, and an error in a box must be able to go to another thread | return `Box<dyn Error + Send + Sync>`, or a [`ToolResult`] |
 //! | ``implementation of `Deserialize` is not general enough`` | the arguments borrow text, as with `&str` | let them own it: `String` |
 //! | `type annotations needed` at [`Server::state`] | an `Arc` can become several types | `state::<Pool>(pool)` |

@@ -335,11 +335,20 @@ impl AnyResource {
             && scheme
                 .bytes()
                 .all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
+        let rest = uri.get(scheme.len() + 1..).unwrap_or_default();
+        let broken = if !is_scheme {
+            Some("a URI begins with a scheme, as `note:` does")
+        } else if rest.strip_prefix("//").unwrap_or(rest).is_empty() {
+            Some("nothing follows the scheme of the URI, as `plan` does in `note://plan`")
+        } else if uri.contains(|c: char| c.is_whitespace() || c.is_control()) {
+            Some("a URI has no spaces and no line ends; a space is written as `%20`")
+        } else {
+            None
+        };
         let names: Vec<&str> = match &self.template {
-            _ if !is_scheme => {
-                return Err(Error::config(format!(
-                    "resource `{uri}`: a URI begins with a scheme, as `note:` does"
-                )));
+            _ if broken.is_some() => {
+                let rule = broken.unwrap_or_default();
+                return Err(Error::config(format!("resource `{uri}`: {rule}")));
             }
             Some(Err(rule)) => {
                 return Err(Error::config(format!("resource template `{uri}`: {rule}")));
@@ -365,6 +374,11 @@ impl AnyResource {
             ))),
             None => Ok(()),
         }
+    }
+
+    /// Whether a list shows this resource as it shows the other one, to the same callers.
+    pub(crate) fn looks_like(&self, other: &Self) -> bool {
+        self.spec == other.spec && self.roles == other.roles
     }
 
     pub(crate) fn as_template(&self) -> wire::ResourceTemplate {

@@ -4,24 +4,23 @@
 //! written once per snapshot.
 
 use std::{
-    collections::BTreeMap,
     hash::{DefaultHasher, Hash as _, Hasher as _},
-    ops::Bound,
-    sync::{Arc, OnceLock},
+    sync::Arc,
 };
 
 use lmcp_wire::{
-    ProtocolVersion, RpcError, ServerCapabilities, capability::ListCapability, jsonrpc,
-    method::request, task,
+    RpcError, ServerCapabilities, capability::ListCapability, jsonrpc, method::request, task,
 };
 use serde::Serialize;
 
-use super::{forms::Forms, visibility::Visibility};
+use super::{
+    list::{List, Wanted},
+    visibility::Visibility,
+};
 use crate::{
     clock,
     error::Error,
     outcome::Page,
-    paging,
     prompt::AnyPrompt,
     resource::{AnyResource, Variables},
     roles::Roles,
@@ -51,44 +50,6 @@ struct Changed {
     tools: u64,
     prompts: u64,
     resources: u64,
-}
-
-/// One list, by key, and its first page as JSON.
-pub(crate) struct List<T> {
-    items: BTreeMap<String, Arc<T>>,
-    /// The pages: one for each revision, with output schemas and without.
-    first_pages: [[OnceLock<Page>; 2]; ProtocolVersion::ALL.len()],
-}
-
-/// The page of a list that a caller wants, its length, and the parts that the caller may see.
-#[derive(Clone, Copy)]
-pub(crate) struct Wanted<'a> {
-    pub(crate) cursor: Option<&'a str>,
-    pub(crate) most: usize,
-    pub(crate) version: ProtocolVersion,
-    /// Whether the schemas of structured results are included.
-    pub(crate) structured: bool,
-    pub(crate) visibility: Visibility<'a>,
-    pub(crate) forms: &'static Forms,
-}
-
-impl<T> Default for List<T> {
-    fn default() -> Self {
-        Self {
-            items: BTreeMap::new(),
-            first_pages: Default::default(),
-        }
-    }
-}
-
-impl<T> Clone for List<T> {
-    /// Copies the items. The pages are written again, because a copy is made to be changed.
-    fn clone(&self) -> Self {
-        Self {
-            items: self.items.clone(),
-            first_pages: Default::default(),
-        }
-    }
 }
 
 impl Clone for Catalog {
@@ -207,6 +168,31 @@ impl Catalog {
         self.offers.tools |= changed.tools.is_any();
         self.offers.prompts |= changed.prompts.is_any();
         self.offers.resources |= changed.resources.is_any();
+        Ok(changed)
+    }
+
+    /// Checks a resource or template, and puts it in the place of the one with its URI, if there is one.
+    pub(crate) fn set_resource(&mut self, mut resource: AnyResource) -> Result<Lists, Error> {
+        resource.check()?;
+        let uri = resource.spec.uri.clone();
+        let mut changed = Lists::default();
+        let (shelf, kind) = match resource.template {
+            Some(_) => (&mut self.templates, "resource template"),
+            None => (&mut self.resources, "resource"),
+        };
+        let before = shelf.remove(&uri);
+        if let Some(same) = before.as_ref().filter(|before| resource.looks_like(before)) {
+            resource.number = same.number;
+        } else {
+            self.added += 1;
+            resource.number = self.added;
+            let roles = before.iter().map(|before| &before.roles);
+            roles
+                .chain([&resource.roles])
+                .for_each(|roles| changed.resources.join(ChangedFor::of(roles)));
+        }
+        self.offers.resources = true;
+        shelf.add(kind, uri, resource)?;
         Ok(changed)
     }
 
@@ -503,96 +489,4 @@ fn json(item: &impl Serialize) -> Vec<u8> {
     let mut out = Vec::with_capacity(256);
     jsonrpc::append(&mut out, item);
     out
-}
-
-impl<T> List<T> {
-    pub(crate) fn get(&self, key: &str) -> Option<Arc<T>> {
-        self.items.get(key).cloned()
-    }
-
-    pub(crate) fn remove(&mut self, key: &str) -> Option<Arc<T>> {
-        self.items.remove(key)
-    }
-
-    pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
-        self.items.keys().map(String::as_str)
-    }
-
-    /// Returns the list of the items that may be shown.
-    fn only(&self, is_shown: impl Fn(&T) -> bool) -> Self {
-        let items = self.items.iter().filter(|(_, item)| is_shown(item));
-        Self {
-            items: items
-                .map(|(key, item)| (key.clone(), Arc::clone(item)))
-                .collect(),
-            first_pages: Default::default(),
-        }
-    }
-
-    fn values(&self) -> impl Iterator<Item = &Arc<T>> {
-        self.items.values()
-    }
-
-    /// Returns a page of the items that a caller may see. `roles` returns the roles of an item.
-    fn page_for(
-        &self,
-        (list, member): (&str, &str),
-        wanted: Wanted<'_>,
-        roles: impl Fn(&T) -> &Roles,
-        show: impl Fn(&T) -> Vec<u8>,
-    ) -> Result<Page, RpcError> {
-        if self.values().all(|item| roles(item).is_everybody()) {
-            return self.page(list, member, wanted, show);
-        }
-        let seen = self.only(|item| wanted.visibility.includes(roles(item)));
-        seen.page(list, member, wanted, show)
-    }
-
-    fn add(&mut self, kind: &str, key: String, item: T) -> Result<(), Error> {
-        if self.items.contains_key(&key) {
-            return Err(Error::config(format!(
-                "{kind} `{key}`: there are two of this name"
-            )));
-        }
-        self.items.insert(key, Arc::new(item));
-        Ok(())
-    }
-
-    fn page(
-        &self,
-        list: &str,
-        member: &str,
-        wanted: Wanted<'_>,
-        show: impl Fn(&T) -> Vec<u8>,
-    ) -> Result<Page, RpcError> {
-        let after = match wanted.cursor {
-            Some(cursor) => Bound::Excluded(paging::decode(list, cursor)?),
-            None => Bound::Unbounded,
-        };
-        let write = || {
-            let mut items = self.items.range((after, Bound::Unbounded)).peekable();
-            let mut out = Vec::with_capacity(256);
-            jsonrpc::append(&mut out, member);
-            out.extend_from_slice(b":[");
-            let mut last = None;
-            for (index, (key, item)) in items.by_ref().take(wanted.most.max(1)).enumerate() {
-                if index > 0 {
-                    out.push(b',');
-                }
-                out.extend_from_slice(&show(item));
-                last = Some(key);
-            }
-            out.push(b']');
-            let next = last
-                .filter(|_| items.peek().is_some())
-                .map(|key| paging::encode(list, key));
-            Page::written(out, next, Some(wanted.version))
-        };
-        let kept = &self.first_pages.get(wanted.version.index());
-        let kept = kept.map(|pages| &pages[usize::from(wanted.structured)]);
-        Ok(match kept.filter(|_| wanted.cursor.is_none()) {
-            Some(page) => page.get_or_init(write).clone(),
-            None => write(),
-        })
-    }
 }

@@ -154,6 +154,38 @@ impl Handle {
         })
     }
 
+    /// Adds a resource, or replaces the one at its URI, and announces that it has new contents: for a resource that a program makes
+    /// when it is first written, and announces when it is written again.
+    ///
+    /// Clients hear that the list has changed only if the resource is new or looks different there. For a template, nothing is
+    /// announced besides the list: announce each URI that has changed with [`resource_updated`](Self::resource_updated).
+    ///
+    /// ```
+    /// # use lmcp::{Resource, Server};
+    /// # fn main() -> Result<(), lmcp::Error> {
+    /// let server = Server::new("notes", "1.0.0").start()?;
+    /// server.set_resource(Resource::text("note://plan", "plan", "Sow."))?; // the list has changed
+    /// server.set_resource(Resource::text("note://plan", "plan", "Sow, then wait."))?; // the contents have changed
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The resource breaks a rule. Nothing changes then.
+    pub fn set_resource(&self, resource: Resource) -> Result<(), Error> {
+        let resource = AnyResource::new(resource, &Arc::new(()));
+        let plain = resource
+            .template
+            .is_none()
+            .then(|| resource.spec.uri.clone());
+        self.engine
+            .change(|catalog| catalog.set_resource(resource))?;
+        if let Some(uri) = plain {
+            self.resource_updated(&uri);
+        }
+        Ok(())
+    }
+
     /// Adds a prompt, and tells the clients that listen.
     ///
     /// # Errors

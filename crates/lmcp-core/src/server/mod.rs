@@ -5,6 +5,7 @@ pub(crate) mod catalog;
 mod engine;
 mod forms;
 mod handle;
+pub(crate) mod list;
 pub(crate) mod visibility;
 
 pub use builder::Server;

@@ -52,7 +52,7 @@ pub fn exchange(
             messages,
             most: limits.line_bytes,
         };
-        let (_open, closing) = watch::channel(false);
+        let (_open, closing) = watch::channel(None);
         Connection::new(endpoint, caller, account, limits, out)
             .run(handed, closing)
             .await;

@@ -134,6 +134,17 @@ impl InFlight {
         }
     }
 
+    /// Waits until no request is left but subscriptions, which end with the connection.
+    pub(super) async fn all_answered(&self) {
+        loop {
+            let freed = self.freed.notified();
+            if self.lock().values().all(|entry| entry.listening) {
+                return;
+            }
+            freed.await;
+        }
+    }
+
     pub(super) fn contains(&self, id: &RequestId) -> bool {
         self.lock().contains_key(id)
     }

@@ -17,7 +17,7 @@ use tokio::{
     runtime::{Handle, RuntimeFlavor},
     sync::watch,
     task::{AbortHandle, JoinSet},
-    time::timeout,
+    time::{Instant, timeout, timeout_at},
 };
 
 use super::{
@@ -68,7 +68,12 @@ pub(crate) struct Connection {
     seen: Option<Arc<connections::Connection>>,
     /// Makes the last message when the server closes.
     farewell: Option<Farewell>,
+    /// The server closes: requests in flight may go on until then, and others are refused.
+    until: Option<Instant>,
 }
+
+/// `None` while the server serves. When it closes: until when requests in flight may go on.
+pub(crate) type Closing = watch::Receiver<Option<Instant>>;
 
 /// A function that makes the last message of a server that closes.
 pub(crate) type Farewell = Arc<dyn Fn() -> Message + Send + Sync>;
@@ -96,6 +101,7 @@ impl Connection {
             short: false,
             seen: None,
             farewell: None,
+            until: None,
         }
     }
 
@@ -113,7 +119,7 @@ impl Connection {
     }
 
     /// Serves until the lines end, the writer is gone or the server closes. Then gives the requests in flight a moment.
-    pub(crate) async fn run(mut self, mut lines: impl Lines, mut closing: watch::Receiver<bool>) {
+    pub(crate) async fn run(mut self, mut lines: impl Lines, mut closing: Closing) {
         loop {
             // If a caller holds too much, nothing more is sent to it, not even refusals, until it has read the waiting answers.
             let holds_too_much = self.account.is_over() && self.out.is_waiting();
@@ -122,7 +128,8 @@ impl Connection {
             }
             tokio::select! {
                 biased;
-                () = closed(&mut closing) => return self.close().await,
+                until = closed(&mut closing), if self.until.is_none() => self.until = Some(until),
+                () = self.ended() => return self.close().await,
                 () = self.out.gone() => return,
                 () = self.out.taken(), if holds_too_much => {}
                 frame = lines.next(), if !holds_too_much => match frame {
@@ -249,6 +256,10 @@ impl Connection {
     async fn on_request(&mut self, request: Request, answers: &Answers) {
         let id = request.id.clone();
         let refuse = |error: &RpcError| Message::error(Some(&id), error);
+        // A client that pings wants to know whether the connection is good, and it is.
+        if self.until.is_some() && request.method() != request::PING {
+            return answers.send(refuse(&ending()), &self.out).await;
+        }
         if self.in_flight.contains(&id) {
             let error =
                 RpcError::invalid_request(format!("the id `{id}` belongs to a request in flight"));
@@ -384,6 +395,14 @@ impl Connection {
         true
     }
 
+    /// Waits until a server that closes has nothing more to wait for here.
+    async fn ended(&self) {
+        match self.until {
+            Some(until) => drop(timeout_at(until, self.in_flight.all_answered()).await),
+            None => std::future::pending().await,
+        }
+    }
+
     /// Closes the connection for a server that closes: answers that are nearly ready still go out, then the last message.
     async fn close(mut self) {
         self.drain().await;
@@ -415,11 +434,19 @@ impl Drop for Connection {
     }
 }
 
-/// Waits until the server closes.
-async fn closed(closing: &mut watch::Receiver<bool>) {
-    if closing.wait_for(|closing| *closing).await.is_err() {
-        std::future::pending().await
+/// Waits until the server closes, and returns until when requests in flight may go on.
+pub(crate) async fn closed(closing: &mut Closing) -> Instant {
+    let closes = closing.wait_for(Option::is_some).await;
+    match closes.ok().and_then(|until| *until) {
+        Some(until) => until,
+        None => std::future::pending().await,
     }
+}
+
+/// Makes the error of a request that came after the server had begun to close. The request has not begun.
+fn ending() -> RpcError {
+    let words = "the server is ending and takes no new requests: this one was not begun";
+    RpcError::internal(words).with_data(json!({ "retriable": false }))
 }
 
 /// Returns the response, if the first turn of the work brings it.

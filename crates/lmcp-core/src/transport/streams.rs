@@ -12,7 +12,7 @@ use tokio::{
 use super::{
     connections,
     intake::{Frame, Intake},
-    lines::{Connection, Farewell, Lines},
+    lines::{Closing, Connection, Farewell, Lines},
     outgoing::Outgoing,
 };
 use crate::{
@@ -81,7 +81,7 @@ where
     W: AsyncWrite + Unpin + Send + 'static,
 {
     async fn serve(self, server: Endpoint) -> Result<(), Error> {
-        let (_open, closing) = watch::channel(false);
+        let (_open, closing) = watch::channel(None);
         self.serve_until(server, closing).await;
         Ok(())
     }
@@ -92,7 +92,7 @@ where
     R: AsyncRead + Unpin + Send,
     W: AsyncWrite + Unpin + Send + 'static,
 {
-    pub(crate) async fn serve_until(self, server: Endpoint, closing: watch::Receiver<bool>) {
+    pub(crate) async fn serve_until(self, server: Endpoint, closing: Closing) {
         let limits = server.limits().clone();
         let account = server.budget().account(&self.caller.payer());
         let out = Arc::new(Outgoing::new(limits.outgoing_bytes, account.clone()));

@@ -145,6 +145,30 @@ async fn resources_and_prompts_come_and_go() {
 }
 
 #[tokio::test]
+async fn a_resource_that_is_set_again_has_new_contents_and_the_list_stays() {
+    let server = server().start().unwrap();
+    let set = |uri: &str, text: &str| server.set_resource(Resource::text(uri, "a", text));
+    set("x://a", "old").unwrap();
+    let filter = json!({ "resourcesListChanged": true, "resourceSubscriptions": ["x://a"] });
+    let mut listening = opened(&server, filter).await;
+    assert!(set("x://a b", "bad").is_err());
+    set("x://a", "new").unwrap();
+    let updated = Some("notifications/resources/updated".to_owned());
+    let listed = Some("notifications/resources/list_changed".to_owned());
+    assert_eq!(heard(&mut listening).await, updated);
+    assert_eq!(heard(&mut listening).await, None);
+    let read = json!({ "uri": "x://a" });
+    let read = server.client().request("resources/read", read).await;
+    assert_eq!(read.unwrap()["contents"][0]["text"], "new");
+    set("x://b", "another").unwrap();
+    let named = Resource::text("x://a", "another name", "new");
+    server.set_resource(named).unwrap();
+    assert_eq!(heard(&mut listening).await, listed);
+    assert_eq!(heard(&mut listening).await, updated);
+    assert_eq!(heard(&mut listening).await, None);
+}
+
+#[tokio::test]
 async fn a_set_is_added_whole_or_not_at_all() {
     let server = server()
         .tool(Tool::new("there", hello).read_only())

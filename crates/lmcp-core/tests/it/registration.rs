@@ -296,6 +296,10 @@ fn a_wrong_resource_is_refused() {
         ("no scheme", "a URI begins with a scheme"),
         ("1a://x", "a URI begins with a scheme"),
         ("ä://x", "a URI begins with a scheme"),
+        ("note:", "nothing follows the scheme"),
+        ("note://", "nothing follows the scheme"),
+        ("note://a b", "a URI has no spaces"),
+        ("note://a\nb", "a URI has no spaces"),
     ] {
         let error = refusal(server().resource(Resource::text(uri, "r", "text")));
         assert!(

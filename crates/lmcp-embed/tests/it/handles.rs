@@ -1,10 +1,13 @@
 //! Tools that know the host and the child that calls them (H1, H6).
 
-use lmcp_core::{Cx, NoArgs, Server, Tool};
+use lmcp_core::{Cx, NoArgs, Server, Tool, ToolResult};
 use lmcp_embed::{ChildOf as _, Host, HostHandle};
 use serde_json::json;
 
-use crate::visitor::{call, heard, private_folder, visitor};
+use crate::{
+    restart::{asleep, kill},
+    visitor::{call, heard, private_folder, visitor},
+};
 
 /// A tool that counts the children of its host.
 fn counting(host: &HostHandle) -> Server {
@@ -78,4 +81,61 @@ async fn a_host_on_the_callers_runtime_has_its_folder_and_its_handle() {
     let host = setup.start_here_with(counting).await.unwrap();
     assert_eq!(host.socket().parent(), Some(folder.path()));
     assert!(host.handle().children().is_empty());
+}
+
+#[test]
+fn state_holds_the_host_before_there_is_one() {
+    let folder = private_folder();
+    let setup = Host::setup().folder(folder.path());
+    let early = setup.handle();
+    assert!(early.children().is_empty() && early.server().is_none());
+    assert!(early.child("early", "worker").is_err());
+    let host = setup.start(counting(&early)).unwrap();
+    let child = early.child("ann", "worker").unwrap();
+    assert_eq!(host.find_label("ann").as_ref(), Some(child.handle()));
+    let count = [call(1, "count", &json!({}))];
+    let heard = heard(child.spawn(&mut visitor("env", 2, &count)).unwrap());
+    assert_eq!(heard[1]["result"]["content"][0]["text"], "1");
+}
+
+#[test]
+fn a_tool_for_children_refuses_others() {
+    async fn label(_: NoArgs, cx: Cx) -> ToolResult<String> {
+        Ok(cx.calling_child()?.identity().label.clone())
+    }
+    let folder = private_folder();
+    let tool = Tool::new("label", label).about("Your label.").read_only();
+    let server = Server::new("handles", "1.0.0").tool(tool);
+    let host = Host::start_in(server, folder.path()).unwrap();
+    let child = host.child("ann", "worker").unwrap();
+    let asked = [call(1, "label", &json!({}))];
+    let heard = heard(child.spawn(&mut visitor("env", 2, &asked)).unwrap());
+    assert_eq!(heard[1]["result"]["content"][0]["text"], "ann");
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let here = host.server().client();
+    let refused = runtime
+        .block_on(here.call_tool("label", json!({})))
+        .unwrap();
+    assert!(refused.is_error, "{refused:?}");
+}
+
+#[test]
+fn a_child_of_an_earlier_program_can_do_what_a_child_can() {
+    let folder = private_folder();
+    let path = folder.path().join("host.sock");
+    let server = || Server::new("handles", "1.0.0");
+    let host = Host::start_at(server(), &path).unwrap();
+    let child = host.child("ann", "lead").unwrap();
+    let process = asleep(&child);
+    let (credentials, entry) = (child.credentials().to_owned(), child.mcp_entry("lmcp"));
+    child.detach();
+    host.close();
+    let host = Host::start_at(server(), &path).unwrap();
+    let child = host.find_label("ann").unwrap();
+    assert_eq!(child.credentials(), credentials);
+    assert_eq!(child.mcp_entry("lmcp"), entry);
+    assert!(child.folder().is_dir());
+    let below = child.child("bob", "worker").unwrap();
+    assert_eq!(below.identity().parent, Some(child.identity().id.clone()));
+    kill(process);
 }

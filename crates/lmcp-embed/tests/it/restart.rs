@@ -431,14 +431,14 @@ fn a_host_that_moves_says_where_to() {
 }
 
 /// The example program, which can be killed.
-struct Phoenix {
+pub(crate) struct Phoenix {
     process: Process,
     says: ChildStdin,
     heard: Lines<BufReader<ChildStdout>>,
 }
 
 impl Phoenix {
-    fn start(path: &Path) -> Self {
+    pub(crate) fn start(path: &Path) -> Self {
         Self::of(Self::program().arg(path))
     }
 
@@ -461,12 +461,12 @@ impl Phoenix {
         }
     }
 
-    fn say(&mut self, line: &str) {
+    pub(crate) fn say(&mut self, line: &str) {
         writeln!(self.says, "{line}").unwrap();
     }
 
     /// Reads until a line begins with this text.
-    fn hear(&mut self, begin: &str) -> String {
+    pub(crate) fn hear(&mut self, begin: &str) -> String {
         let mut lines = self.heard.by_ref().map(Result::unwrap);
         lines.find(|line| line.starts_with(begin)).unwrap()
     }

@@ -73,6 +73,11 @@ fn nothing_that_was_acknowledged_is_lost_when_the_program_restarts() {
         let counts = roost.see(" end");
         assert!(counts.starts_with("0 of "), "missing {counts}");
     }
+    // The terminals are open twice, and not once more for every restart.
+    let open = std::fs::read_dir(format!("/proc/{}/fd", roost.process.id())).unwrap();
+    let links = open.filter_map(|file| std::fs::read_link(file.unwrap().path()).ok());
+    let terminals = links.filter(|link| link.ends_with("ptmx")).count();
+    assert!(terminals <= 2 * WRITERS, "{terminals} are open");
     roost.say("quit");
     assert!(roost.process.wait().unwrap().success());
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);

@@ -82,7 +82,7 @@ impl Transport for Stdio {
             received,
             batch: Vec::new().into_iter(),
         };
-        let (_open, closing) = watch::channel(false);
+        let (_open, closing) = watch::channel(None);
         let stall_wait = limits.stall_wait;
         let connection = Connection::new(server, caller, account, limits, Arc::clone(&out));
         let served = async {

@@ -26,6 +26,7 @@ use tokio::{
     net::{UnixListener, UnixStream},
     sync::watch,
     task::AbortHandle,
+    time::Instant,
 };
 
 pub use gate::{Admitting, Gate};
@@ -33,7 +34,7 @@ pub use socket_file::is_served;
 
 use super::{
     connections::{self, Connections},
-    lines::Farewell,
+    lines::{Closing, Farewell, closed},
     streams,
 };
 use crate::{
@@ -71,6 +72,12 @@ pub fn unix(path: impl Into<PathBuf>) -> Result<Unix, Error> {
     Ok(Unix::new(listener, path, Some(file)))
 }
 
+/// A longer grace counts as this: the end of it must be a time that can be counted to.
+const LONGEST_GRACE: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// A function that says how long running calls may go on.
+type Grace = Box<dyn Fn() -> Duration + Send + Sync>;
+
 /// A unix socket as a transport: see [`unix`].
 pub struct Unix {
     listener: StdListener,
@@ -82,6 +89,7 @@ pub struct Unix {
     tokens: Option<Tokens>,
     idle: Option<Duration>,
     farewell: Option<Farewell>,
+    grace: Option<Grace>,
     stop: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
@@ -95,6 +103,7 @@ impl Unix {
             tokens: None,
             idle: None,
             farewell: None,
+            grace: None,
             stop: Box::pin(std::future::pending()),
         }
     }
@@ -179,8 +188,18 @@ impl Unix {
         self
     }
 
-    /// Stops when this future ends. The server then takes no new connections, gives running calls a moment to end, and removes the
-    /// file of the socket.
+    /// Lets running calls go on for at most this time when the server stops. The function is asked when the server stops. Without it,
+    /// running calls have [`Limits::drain_wait`](crate::Limits::drain_wait), 30 ms.
+    ///
+    /// During that time new requests are refused, except for pings. Each connection ends when its last call has ended.
+    #[must_use]
+    pub fn grace(mut self, time: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
+        self.grace = Some(Box::new(time));
+        self
+    }
+
+    /// Stops when this future ends. The server then takes no new connections, removes the file of the socket, and gives running calls a
+    /// moment to end: 30 ms, or more with [`grace`](Self::grace).
     #[must_use]
     pub fn until(mut self, stop: impl Future<Output = ()> + Send + 'static) -> Self {
         self.stop = Box::pin(stop);
@@ -206,7 +225,7 @@ impl Transport for Unix {
         let listener =
             UnixListener::from_std(self.listener).map_err(|err| Error::io("cannot listen", err))?;
         let open = Connections::new(server.limits().connections_here(), server.budget());
-        let (close, closing) = watch::channel(false);
+        let (close, closing) = watch::channel(None);
         let connections = Tasks::default();
         let refusals = Arc::new(Refusals::default());
         let mut full = Throttle::default();
@@ -279,8 +298,11 @@ impl Transport for Unix {
         // The file is removed first, so that no client finds a socket that does not answer.
         drop(file);
         server.transport_stops();
-        close.send_replace(true);
-        let _ = tokio::time::timeout(server.limits().drain_wait * 3, open.all_closed()).await;
+        let grace = self.grace.map_or(Duration::ZERO, |grace| grace());
+        let until = Instant::now() + grace.min(LONGEST_GRACE);
+        close.send_replace(Some(until));
+        let drained = until + server.limits().drain_wait * 3;
+        let _ = tokio::time::timeout_at(drained, open.all_closed()).await;
         Ok(())
     }
 }
@@ -345,7 +367,7 @@ struct Visit {
     seen: Arc<connections::Connection>,
     refusals: Arc<Refusals>,
     farewell: Option<Farewell>,
-    closing: watch::Receiver<bool>,
+    closing: Closing,
 }
 
 impl Visit {
@@ -371,17 +393,23 @@ impl Visit {
         let ends = (&mut reader, &mut writer);
         let told = (greeted, &*self.refusals);
         let limits = self.server.limits();
-        let passed = match &keeper {
-            Keeper::Gate(gate) => {
-                let passed = gate::pass(gate, peer, ends, told, limits).await;
-                passed.map(|(caller, framer)| (settled(caller, workplace), framer))
+        let passing = async {
+            match &keeper {
+                Keeper::Gate(gate) => {
+                    let passed = gate::pass(gate, peer, ends, told, limits).await;
+                    passed.map(|(caller, framer)| (settled(caller, workplace), framer))
+                }
+                Keeper::Authenticator(authenticator) => {
+                    let Process { uid, pid } = peer.process();
+                    drop(peer);
+                    let caller = settled(Caller::process(uid, pid), workplace);
+                    gate::ask(authenticator, caller, ends, told, limits).await
+                }
             }
-            Keeper::Authenticator(authenticator) => {
-                let Process { uid, pid } = peer.process();
-                drop(peer);
-                let caller = settled(Caller::process(uid, pid), workplace);
-                gate::ask(authenticator, caller, ends, told, limits).await
-            }
+        };
+        let passed = tokio::select! {
+            passed = passing => passed,
+            () = self.must_leave() => None,
         };
         let Some((caller, framer)) = passed else {
             return;
@@ -398,6 +426,12 @@ impl Visit {
             // The caller is gone for good, so no answer is owed to it.
             () = caller.gone() => {}
         }
+    }
+
+    /// Waits until the server closes, and a moment more: a server that lets calls go on does not wait for a stranger.
+    async fn must_leave(&self) {
+        closed(&mut self.closing.clone()).await;
+        tokio::time::sleep(self.server.limits().drain_wait * 3).await;
     }
 
     /// Returns the process that connected and its workplace, if the server admits it. Tries again while too many files are
