@@ -22,6 +22,13 @@ impl Throttle {
         self.since = Some(Instant::now());
         Some(std::mem::take(&mut self.times))
     }
+
+    /// Logs that a connection cannot be accepted. Most likely the process is out of descriptors: other connections will free some.
+    pub fn cannot_accept(&mut self, err: &std::io::Error) {
+        if let Some(times) = self.count() {
+            tracing::warn!(times, "cannot accept a connection: {err}");
+        }
+    }
 }
 
 #[cfg(test)]

@@ -57,10 +57,7 @@ impl Transport for Http {
                 accepted = self.listener.accept() => match accepted {
                     Ok((stream, _)) => stream,
                     Err(err) => {
-                        // Most likely the process is out of descriptors: other connections will free some.
-                        if let Some(times) = full.count() {
-                            tracing::warn!(times, "cannot accept a connection: {err}");
-                        }
+                        full.cannot_accept(&err);
                         tokio::select! {
                             () = &mut self.stop => break,
                             () = tokio::time::sleep(limits.drain_wait) => continue,

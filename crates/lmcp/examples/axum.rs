@@ -2,7 +2,7 @@
 //! `cargo run -p lmcp --example axum -- 8080`, then connect a client to `http://127.0.0.1:8080/mcp` with the header
 //! `Authorization: Bearer ann-token`.
 
-use std::{future::IntoFuture as _, net::Ipv4Addr, time::Duration};
+use std::{future::IntoFuture as _, net::Ipv4Addr, pin::pin, time::Duration};
 
 use axum::{
     Router,
@@ -89,11 +89,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let serving = axum::serve(listener, app).with_graceful_shutdown(async {
         let _ = stopping.await;
     });
-    let mut serving = tokio::spawn(serving.into_future());
+    let mut serving = pin!(serving.into_future());
     // Service managers and containers send SIGTERM.
     let mut terminated = signal(SignalKind::terminate())?;
     tokio::select! {
-        ended = &mut serving => return Ok(ended??),
+        ended = &mut serving => return Ok(ended?),
         _ = ctrl_c() => {}
         _ = terminated.recv() => {}
     }
@@ -102,7 +102,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     drop(stop);
     // Calls that take longer than this are cut off.
     match timeout(Duration::from_secs(5), serving).await {
-        Ok(ended) => Ok(ended??),
+        Ok(ended) => Ok(ended?),
         Err(_) => Ok(()),
     }
 }

@@ -237,12 +237,10 @@ impl Transport for Unix {
                 () = &mut self.stop => break,
                 // Before it is asked whether nobody came: who connects at the last moment is somebody.
                 accepted = listener.accept() => match accepted {
+                    Ok((stream, _)) if is_deserted(&stream) => continue,
                     Ok((stream, _)) => stream,
                     Err(err) => {
-                        // Most likely the process is out of descriptors: other connections will free some.
-                        if let Some(times) = full.count() {
-                            tracing::warn!(times, "cannot accept a connection: {err}");
-                        }
+                        full.cannot_accept(&err);
                         tokio::time::sleep(server.limits().drain_wait).await;
                         continue;
                     }
@@ -251,9 +249,6 @@ impl Transport for Unix {
                 // Somebody left: who waits to be alone looks again.
                 () = open.one_closed() => continue,
             };
-            if is_deserted(&stream) {
-                continue;
-            }
             // Without this, more connections are accepted than looked at, and those that were pushed out keep their files open
             // until then.
             tokio::task::yield_now().await;
