@@ -369,7 +369,7 @@ impl Commands {
             if let Some(scratch) = scratch(&order.dir)? {
                 let path = scratch.path.to_string_lossy().into_owned();
                 order.env.insert("TMPDIR".into(), path);
-                fence.write.push(scratch);
+                fence.scratch = Some(scratch);
             }
             if rustix::process::geteuid().is_root() {
                 // Run by root, tar restores owners, which no process can do inside a fence.
@@ -463,7 +463,7 @@ fn scratch(dir: &Path) -> io::Result<Option<Folder>> {
     let scratch = dir.join(dir::SCRATCH);
     match dir::create_private(&scratch) {
         Err(err) if dir::is_full(&err) => Ok(None),
-        made => made.and_then(|()| Folder::at(&scratch).map(Some)),
+        made => made.and_then(|()| dir::insist(&scratch, || Folder::at(&scratch)).map(Some)),
     }
 }
 

@@ -10,6 +10,7 @@ use std::{
         },
     },
     path::{Path, PathBuf},
+    time::{Duration, Instant},
 };
 
 use lmcp_private::remove_default_acl;
@@ -31,16 +32,66 @@ pub(crate) const SIZE: &str = "size.json";
 /// The socket on which the guard of a job can be reached.
 pub(crate) const SOCKET: &str = "guard";
 
+/// How long modes are put right that change again and again.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// How often everything may be found right, and not be permitted all the same, before that is believed.
+const BELIEVED: usize = 16;
+
 /// Does something with a file or folder of the server. If that is not permitted, puts the modes on the way right and tries
-/// again: a confined command cannot enter these folders, but may change their modes, because they belong to its user.
+/// again: a confined command cannot enter these folders, but may change their modes, because they belong to its user. A command
+/// may do so without pause, so the tries go on for a while, one right after the other.
 pub(crate) fn insist<T>(path: &Path, act: impl Fn() -> io::Result<T>) -> io::Result<T> {
-    match act() {
-        Err(err) if err.kind() == io::ErrorKind::PermissionDenied => {
-            lmcp_private::restore(path);
-            act()
+    let mut insistence = Insistence::default();
+    loop {
+        match act() {
+            Err(err) if insistence.mends(path, &err) => {}
+            done => return done,
         }
-        done => done,
     }
+}
+
+/// The tries so far to do something with a file or folder of the server.
+#[derive(Debug, Default)]
+pub(crate) struct Insistence {
+    until: Option<Instant>,
+    /// How often in a row all modes were found right.
+    right: usize,
+}
+
+impl Insistence {
+    /// Puts the modes on the way right if this error comes from them. Returns whether another try makes sense.
+    pub(crate) fn mends(&mut self, path: &Path, err: &io::Error) -> bool {
+        if err.kind() != io::ErrorKind::PermissionDenied {
+            return false;
+        }
+        let was_wrong = lmcp_private::restore(path);
+        self.right = if was_wrong { 0 } else { self.right + 1 };
+        let now = Instant::now();
+        self.right < BELIEVED && now < *self.until.get_or_insert(now + PATIENCE)
+    }
+}
+
+/// Opens a file for reading. Does not follow a link, nor wait at a FIFO: a command may have put one there.
+pub(crate) fn open(path: &Path) -> io::Result<File> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let flags = i32::try_from(flags.bits()).map_err(io::Error::other)?;
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(flags);
+    insist(path, || options.open(path))
+}
+
+/// Returns whether there is a file or folder of this name. What cannot be looked at counts as being there, because a file that
+/// is not there is the reason to remove others.
+pub(crate) fn is_there(path: &Path) -> bool {
+    let above = path.parent().unwrap_or(path);
+    let found = insist(above, || fs::symlink_metadata(path));
+    found.map_or_else(|err| !is_absent(&err), |_| true)
+}
+
+/// Returns whether an error says that there is no file of this name.
+pub(crate) fn is_absent(err: &io::Error) -> bool {
+    use io::ErrorKind::{NotADirectory, NotFound};
+    matches!(err.kind(), NotFound | NotADirectory)
 }
 
 /// Puts the modes of a folder of the server, and of the folders above it, right. Takes the folder, and new files in it, away
@@ -48,13 +99,15 @@ pub(crate) fn insist<T>(path: &Path, act: impl Fn() -> io::Result<T>) -> io::Res
 /// more rights than an ordinary owner.
 pub(crate) fn put_right(path: &Path) -> io::Result<()> {
     lmcp_private::restore(path);
-    let found = fs::symlink_metadata(path)?;
-    if found.mode() & 0o077 != 0 {
-        fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
-    }
-    // A default access list would decide who may use the files that are made in the folder.
-    remove_default_acl(path)?;
-    Ok(())
+    insist(path, || {
+        let found = fs::symlink_metadata(path)?;
+        if found.mode() & 0o077 != 0 {
+            fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
+        }
+        // A default access list would decide who may use the files that are made in the folder.
+        remove_default_acl(path)?;
+        Ok(())
+    })
 }
 
 /// Writes a file whole or not at all.
@@ -100,12 +153,7 @@ pub(crate) fn reserve(dir: &Path, name: &str, bytes: u64) -> io::Result<()> {
 
 /// Reads a small file. Fails for a file larger than `most`, so that a large file put there by somebody else costs no memory.
 pub(crate) fn read_small(path: &Path, most: usize) -> io::Result<Vec<u8>> {
-    let mut options = OpenOptions::new();
-    // Does not follow a link, nor wait at a FIFO.
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let flags = i32::try_from(flags.bits()).map_err(io::Error::other)?;
-    options.read(true).custom_flags(flags);
-    let file = insist(path, || options.open(path))?;
+    let file = open(path)?;
     let mut bytes = Vec::new();
     let read = file.take(most as u64 + 1).read_to_end(&mut bytes)?;
     if read > most {
@@ -163,4 +211,60 @@ pub(crate) fn in_dir<T>(
 /// Returns a short path to a name in an open folder. The path is valid while the folder is open.
 pub(crate) fn short_path(dir: &File, name: &str) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", dir.as_raw_fd())).join(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        cell::Cell,
+        sync::atomic::{AtomicBool, Ordering},
+        thread,
+    };
+
+    use super::*;
+
+    #[test]
+    fn a_folder_that_is_closed_without_pause_is_used_all_the_same() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path();
+        // Root may enter the folder whatever its mode is, so the mode itself is looked at.
+        let enter = || match fs::symlink_metadata(path)?.mode() & 0o700 {
+            0o700 => Ok(()),
+            _ => Err(io::ErrorKind::PermissionDenied.into()),
+        };
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    fs::set_permissions(path, fs::Permissions::from_mode(0o000)).unwrap();
+                }
+            });
+            let used: Vec<io::Result<()>> = (0..100).map(|_| insist(path, enter)).collect();
+            is_over.store(true, Ordering::Relaxed);
+            assert!(used.iter().all(Result::is_ok), "{used:?}");
+        });
+    }
+
+    #[test]
+    fn what_is_forbidden_for_another_reason_is_soon_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let tries = Cell::new(0);
+        let refused = insist(folder.path(), || {
+            tries.set(tries.get() + 1);
+            Err::<(), _>(io::ErrorKind::PermissionDenied.into())
+        });
+        assert!(refused.is_err());
+        assert_eq!(tries.get(), BELIEVED);
+    }
+
+    #[test]
+    fn only_a_file_that_is_absent_is_not_there() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(is_there(folder.path()));
+        assert!(!is_there(&folder.path().join("absent")));
+        assert!(
+            is_there(&folder.path().join("x".repeat(1000))),
+            "nobody can tell"
+        );
+    }
 }

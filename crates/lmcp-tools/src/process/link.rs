@@ -18,7 +18,7 @@ use tokio::{
 
 use super::{
     attend::{Guards, Leash},
-    dir,
+    dir::{self, Insistence},
     helper::Helper,
     protocol::{Ask, Order, Waits, Word},
     store::Job,
@@ -96,13 +96,13 @@ impl Link {
     async fn meet(job: &Job, follows: bool) -> io::Result<Self> {
         let opened = dir::insist(&job.dir, || File::open(&job.dir))?;
         let path = dir::short_path(&opened, dir::SOCKET);
-        let socket = match timeout(SOON, connect(&path)).await? {
-            Err(err) if err.kind() == io::ErrorKind::PermissionDenied => {
-                // The command itself can change the mode of the socket, because the socket belongs to its user.
-                lmcp_private::restore(&job.dir.join(dir::SOCKET));
-                timeout(SOON, connect(&path)).await??
+        // The command itself can change the mode of the socket, because the socket belongs to its user.
+        let (mut insistence, named) = (Insistence::default(), job.dir.join(dir::SOCKET));
+        let socket = loop {
+            match timeout(SOON, connect(&path)).await? {
+                Err(err) if insistence.mends(&named, &err) => {}
+                connected => break connected?,
             }
-            connected => connected?,
         };
         let mut link = Self::halves(socket);
         let key = job.about.key.clone();
