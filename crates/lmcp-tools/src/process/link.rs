@@ -5,6 +5,7 @@ use std::{
     time::Duration,
 };
 
+use lmcp_private::processes::expect_own_numbers;
 use rustix::process::Pid;
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines},
@@ -20,6 +21,7 @@ use super::{
     attend::{Guards, Leash},
     dir::{self, Insistence},
     helper::Helper,
+    owner::Owner,
     protocol::{Ask, Order, Waits, Word},
     store::Job,
 };
@@ -52,15 +54,18 @@ impl Link {
         guards: &Guards,
         helper: &Helper,
         (order, line): (&Order, Option<&str>),
-        log: Option<File>,
-        input: Option<String>,
+        owner: Owner,
+        (log, input): (Option<File>, Option<String>),
     ) -> io::Result<Self> {
+        // A guard that sees other processes under the numbers of its own would end those.
+        expect_own_numbers()?;
         let (ours, theirs) = StdStream::pair()?;
         let (program, argument) = helper.command();
         let mut guard = Command::new(program);
         guard
             .arg(argument)
             .arg(order.rights.for_command_line())
+            .arg(owner.word())
             .stdin(std::os::fd::OwnedFd::from(theirs))
             .stdout(log.map_or_else(Stdio::null, Stdio::from))
             .env_clear()
