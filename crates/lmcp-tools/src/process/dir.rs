@@ -10,10 +10,10 @@ use std::{
         },
     },
     path::{Path, PathBuf},
-    time::{Duration, Instant},
 };
 
 use lmcp_private::remove_default_acl;
+pub(crate) use lmcp_private::{Insistence, insist};
 use rustix::fs::{FallocateFlags, MemfdFlags, Mode, OFlags, fallocate, memfd_create};
 use serde::Serialize;
 
@@ -31,45 +31,6 @@ pub(crate) const SCRATCH: &str = "tmp";
 pub(crate) const SIZE: &str = "size.json";
 /// The socket on which the guard of a job can be reached.
 pub(crate) const SOCKET: &str = "guard";
-
-/// How long modes are put right that change again and again.
-const PATIENCE: Duration = Duration::from_millis(500);
-/// How often everything may be found right, and not be permitted all the same, before that is believed.
-const BELIEVED: usize = 16;
-
-/// Does something with a file or folder of the server. If that is not permitted, puts the modes on the way right and tries
-/// again: a confined command cannot enter these folders, but may change their modes, because they belong to its user. A command
-/// may do so without pause, so the tries go on for a while, one right after the other.
-pub(crate) fn insist<T>(path: &Path, act: impl Fn() -> io::Result<T>) -> io::Result<T> {
-    let mut insistence = Insistence::default();
-    loop {
-        match act() {
-            Err(err) if insistence.mends(path, &err) => {}
-            done => return done,
-        }
-    }
-}
-
-/// The tries so far to do something with a file or folder of the server.
-#[derive(Debug, Default)]
-pub(crate) struct Insistence {
-    until: Option<Instant>,
-    /// How often in a row all modes were found right.
-    right: usize,
-}
-
-impl Insistence {
-    /// Puts the modes on the way right if this error comes from them. Returns whether another try makes sense.
-    pub(crate) fn mends(&mut self, path: &Path, err: &io::Error) -> bool {
-        if err.kind() != io::ErrorKind::PermissionDenied {
-            return false;
-        }
-        let was_wrong = lmcp_private::restore(path);
-        self.right = if was_wrong { 0 } else { self.right + 1 };
-        let now = Instant::now();
-        self.right < BELIEVED && now < *self.until.get_or_insert(now + PATIENCE)
-    }
-}
 
 /// Opens a file for reading. Does not follow a link, nor wait at a FIFO: a command may have put one there.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
@@ -194,6 +155,11 @@ pub(crate) fn create_private(path: &Path) -> io::Result<()> {
             .recursive(true)
             .mode(0o700)
             .create(path)
+            .or_else(|err| match fs::symlink_metadata(path)? {
+                // It was closed when it was looked at.
+                found if found.is_dir() => Ok(()),
+                _ => Err(err),
+            })
     };
     insist(path.parent().unwrap_or(path), create)
 }
@@ -215,47 +181,7 @@ pub(crate) fn short_path(dir: &File, name: &str) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        cell::Cell,
-        sync::atomic::{AtomicBool, Ordering},
-        thread,
-    };
-
     use super::*;
-
-    #[test]
-    fn a_folder_that_is_closed_without_pause_is_used_all_the_same() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path();
-        // Root may enter the folder whatever its mode is, so the mode itself is looked at.
-        let enter = || match fs::symlink_metadata(path)?.mode() & 0o700 {
-            0o700 => Ok(()),
-            _ => Err(io::ErrorKind::PermissionDenied.into()),
-        };
-        let is_over = AtomicBool::new(false);
-        thread::scope(|scope| {
-            scope.spawn(|| {
-                while !is_over.load(Ordering::Relaxed) {
-                    fs::set_permissions(path, fs::Permissions::from_mode(0o000)).unwrap();
-                }
-            });
-            let used: Vec<io::Result<()>> = (0..100).map(|_| insist(path, enter)).collect();
-            is_over.store(true, Ordering::Relaxed);
-            assert!(used.iter().all(Result::is_ok), "{used:?}");
-        });
-    }
-
-    #[test]
-    fn what_is_forbidden_for_another_reason_is_soon_an_error() {
-        let folder = tempfile::tempdir().unwrap();
-        let tries = Cell::new(0);
-        let refused = insist(folder.path(), || {
-            tries.set(tries.get() + 1);
-            Err::<(), _>(io::ErrorKind::PermissionDenied.into())
-        });
-        assert!(refused.is_err());
-        assert_eq!(tries.get(), BELIEVED);
-    }
 
     #[test]
     fn only_a_file_that_is_absent_is_not_there() {

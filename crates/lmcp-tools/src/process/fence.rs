@@ -184,12 +184,16 @@ fn confine(fence: &Fence) -> Result<(), Box<dyn std::error::Error + Send + Sync>
     for (folders, access) in [(&fence.write, all), (&fence.read, read)] {
         for folder in folders {
             let access = only_for(&folder.path, access);
-            ruleset = ruleset.add_rule(PathBeneath::new(open(folder)?, access))?;
+            ruleset = ruleset.add_rule(PathBeneath::new(
+                open(folder).map_err(|err| named(folder, &err))?,
+                access,
+            ))?;
         }
     }
     if let Some(scratch) = &fence.scratch {
         // The way to this folder is lmcp's own, and other commands may be closing it.
-        let opened = dir::insist(&scratch.path, || open(scratch))?;
+        let opened = dir::insist(&scratch.path, || open(scratch));
+        let opened = opened.map_err(|err| named(scratch, &err))?;
         ruleset = ruleset.add_rule(PathBeneath::new(opened, all))?;
     }
     let device = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev | AccessFs::ReadDir;
@@ -204,18 +208,18 @@ fn confine(fence: &Fence) -> Result<(), Box<dyn std::error::Error + Send + Sync>
 /// Opens the very folder that was meant. If it is gone, or another folder has its path, the command must not run.
 fn open(folder: &Folder) -> io::Result<OwnedFd> {
     let opened = rustix::fs::open(&folder.path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
-    let opened = opened.map_err(|err| {
-        let words = format!("cannot open {}: {err}", folder.path.display());
-        io::Error::new(err.kind(), words)
-    })?;
+    let opened = opened?;
     let found = rustix::fs::fstat(&opened)?;
     // The server holds its roots open, so no other folder has their numbers. Times are not compared: a first change to a
     // folder of a lower layer (overlayfs) makes it younger.
     if (found.st_dev, found.st_ino) != (folder.id.device, folder.id.inode) {
-        let words = format!("{} is no longer what it was", folder.path.display());
-        return Err(io::Error::other(words));
+        return Err(io::Error::other("it is no longer what it was"));
     }
     Ok(opened)
+}
+
+fn named(folder: &Folder, err: &io::Error) -> String {
+    format!("cannot open {}: {err}", folder.path.display())
 }
 
 /// Allows access to those of the paths that exist.
