@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use lmcp_private::{make_own, mend_file, mend_way, open_secret, runtime_folder};
+use lmcp_private::{insist, make_own, mend_file, mend_way, open_secret, runtime_folder};
 
 use crate::{
     options::Options,
@@ -100,7 +100,7 @@ fn take(folder: &Path) -> io::Result<()> {
             above.display()
         ));
     }
-    if make_own(folder)? {
+    if insist(folder, || make_own(folder))? {
         report::note(&format!(
             "warning: others could write {}, and may have removed something there; its mode is 0700 again",
             folder.display()
@@ -125,10 +125,10 @@ fn find(directory: &Path, path: &Path) -> io::Result<Vec<u8>> {
         Err(err)
             if err.raw_os_error().is_some() && err.kind() == io::ErrorKind::PermissionDenied =>
         {
-            mend_file(path)?;
+            let opened = insist(path, || mend_file(path).and_then(|()| open_secret(path)))?;
             let words = "had a wrong mode; it is 0600 again";
             report::note(&format!("warning: {} {words}", path.display()));
-            open_secret(path)
+            Ok(opened)
         }
         Err(err) if err.kind() == io::ErrorKind::NotFound => {
             make(directory, path)?;

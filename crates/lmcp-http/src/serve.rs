@@ -1,12 +1,14 @@
 //! The server's own port at work: accepting connections, limiting them, checking whose they are, closing them.
 
 use std::{
+    future::{Future as _, poll_fn},
     io,
     net::{SocketAddr, UdpSocket},
     sync::{
-        Arc, Mutex, OnceLock, PoisonError,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
+    task::Poll,
 };
 
 use http::{Request, Response, StatusCode};
@@ -21,7 +23,11 @@ use lmcp_core::{
 };
 use lmcp_private::{Whose, tcp_socket, tells_tcp_users};
 use lmcp_wire::{RpcError, error::INTERNAL_ERROR, jsonrpc};
-use tokio::{net::TcpStream, sync::watch, time::timeout};
+use tokio::{
+    net::TcpStream,
+    sync::{OnceCell, watch},
+    time::timeout,
+};
 
 use crate::{
     answer::{Body, close, refuse},
@@ -52,10 +58,10 @@ impl Transport for Http {
         let connections = Tasks::default();
         let mut full = Throttle::default();
         loop {
-            let stream = tokio::select! {
+            let (stream, peer) = tokio::select! {
                 () = &mut self.stop => break,
                 accepted = self.listener.accept() => match accepted {
-                    Ok((stream, _)) => stream,
+                    Ok(accepted) => accepted,
                     Err(err) => {
                         full.cannot_accept(&err);
                         tokio::select! {
@@ -75,7 +81,10 @@ impl Transport for Http {
                 }
             };
             let number = place.number();
-            let entry = door.look(&stream);
+            let Ok(own) = stream.local_addr() else {
+                continue;
+            };
+            let entry = door.look(Ends { peer, own });
             let service = service.on(place.connection());
             let serving = serve(stream, service, entry, place, closing.clone());
             let task = connections.spawn(serving);
@@ -108,6 +117,7 @@ async fn serve(
         .header_read_timeout(limits.header_wait)
         .max_buf_size(limits.header_bytes.max(8192));
     let (entry, connection) = (Arc::new(entry), Arc::clone(place.connection()));
+    let checked = Arc::clone(&entry);
     let was_used = Arc::<AtomicBool>::default();
     let uses = Arc::clone(&was_used);
     let handing = Handing::default();
@@ -119,19 +129,16 @@ async fn serve(
         connection.begin();
         let received = match entry.verdict() {
             Some(Ok(())) => service.take_in(request, &hands),
-            Some(Err(error)) => {
-                // The refusal is sent here, and not when the peer connects: some programs connect only to see whether a server
-                // listens.
-                tracing::debug!("a connection is not served: {}", error.message);
-                service.answered(forbid(error))
-            }
+            // The refusal is sent and logged here, and not when the peer connects: some programs connect only to see whether a
+            // server listens.
+            Some(Err(error)) => service.answered(entry.refuse(error)),
             None => {
                 let (service, entry) = (service.clone(), Arc::clone(&entry));
                 let hands = hands.clone();
                 service.clone().later(async move {
-                    match entry.admit().await {
+                    match entry.check().await {
                         Ok(()) => service.take_in(request, &hands).respond().await,
-                        Err(error) => forbid(&error),
+                        Err(error) => entry.refuse(&error),
                     }
                 })
             }
@@ -141,11 +148,18 @@ async fn serve(
     let connection = builder.serve_connection(TokioIo::new(OneWrite(stream)), answer);
     let result = {
         let mut connection = std::pin::pin!(connection.with_upgrades());
-        tokio::select! {
-            result = connection.as_mut() => result,
-            _ = closing.changed() => {
-                connection.as_mut().graceful_shutdown();
-                connection.await
+        // The check begins now: the process that made the connection may be gone before its first request is here.
+        let mut checking = std::pin::pin!(checked.check());
+        let (mut is_checked, mut closes) = (false, false);
+        loop {
+            tokio::select! {
+                biased;
+                _ = checking.as_mut(), if !is_checked => is_checked = true,
+                result = connection.as_mut() => break result,
+                _ = closing.changed(), if !closes => {
+                    closes = true;
+                    connection.as_mut().graceful_shutdown();
+                }
             }
         }
     };
@@ -200,8 +214,16 @@ struct Entry {
     door: Arc<Door>,
     /// The peer that the server has to check.
     peer: Option<LocalPeer>,
-    /// Set once the check is decided.
-    verdict: OnceLock<Result<(), RpcError>>,
+    ends: Ends,
+    /// Set by the check.
+    verdict: OnceCell<Result<(), RpcError>>,
+}
+
+/// The addresses of a connection.
+#[derive(Clone, Copy)]
+struct Ends {
+    peer: SocketAddr,
+    own: SocketAddr,
 }
 
 impl Door {
@@ -229,29 +251,31 @@ impl Door {
     }
 
     /// Looks up who connected. This must happen at once: when the peer has closed its end, the kernel does not tell any more.
-    fn look(self: &Arc<Self>, stream: &TcpStream) -> Entry {
+    fn look(self: &Arc<Self>, ends: Ends) -> Entry {
         let mut entry = Entry {
             door: Arc::clone(self),
             peer: None,
-            verdict: OnceLock::new(),
+            ends,
+            verdict: OnceCell::new(),
         };
         if !self.asks_for_user && !self.asks_server {
             return entry;
         }
-        let found = socket_of_peer(stream);
+        let found = ends.socket_of_peer();
         if self.asks_for_user
             && let Some(why) = refusal(&found)
         {
-            entry.verdict = OnceLock::from(Err(RpcError::invalid_request(why)));
+            entry.verdict = OnceCell::new_with(Some(Err(RpcError::invalid_request(why))));
+            return entry;
+        }
+        if !self.asks_server {
             return entry;
         }
         let socket = found.unwrap_or_default();
-        // A connection that is not in the table comes from another machine, or was closed already.
-        let is_local = || {
-            let peer = stream.peer_addr();
-            peer.map_or(true, is_of_this_machine)
-        };
-        if self.asks_server && (socket.is_some() || is_local()) {
+        if socket.is_none() && ends.was_left() {
+            entry.verdict = OnceCell::new_with(Some(Err(left())));
+        // Any other connection that is not in the table comes from another machine, or the table cannot be read.
+        } else if socket.is_some() || is_of_this_machine(ends.peer) {
             entry.peer = Some(LocalPeer::new(socket));
         }
         entry
@@ -276,32 +300,59 @@ impl Entry {
         }
     }
 
-    /// Does the same, and lets the server check. This is repeated before every request until the check is decided.
-    async fn admit(&self) -> Result<(), RpcError> {
-        let Some(peer) = self.peer.filter(|_| self.verdict.get().is_none()) else {
-            return self.verdict.get().cloned().unwrap_or(Ok(()));
+    /// Does the same, and lets the server check. All who ask share one check.
+    async fn check(&self) -> Result<(), RpcError> {
+        self.verdict.get_or_init(|| self.ask_server()).await.clone()
+    }
+
+    async fn ask_server(&self) -> Result<(), RpcError> {
+        let Some(peer) = self.peer else {
+            return Ok(());
         };
-        let verdict = self.door.server.admits_local(peer).await;
-        match &verdict {
-            // This cannot be decided now.
-            Err(error) if error.code == INTERNAL_ERROR => {}
-            Err(error) => {
-                self.door.log(error);
-                let _ = self.verdict.set(verdict.clone());
-            }
-            Ok(()) => {
-                let _ = self.verdict.set(Ok(()));
-            }
+        let mut asked = std::pin::pin!(self.door.server.admits_local(peer));
+        if let Poll::Ready(verdict) = poll_fn(|cx| Poll::Ready(asked.as_mut().poll(cx))).await {
+            return verdict;
         }
-        verdict
+        asked.await?;
+        // The check took time, and found out about the processes at its end. A confined command that held the connection at
+        // first may be gone by then, with its guard.
+        let now = peer.socket().map(|_| self.ends.socket_of_peer());
+        match now {
+            Some(Ok(now)) if now != peer.socket() => Err(left()),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Makes the answer to a request of a connection that is not served.
+    fn refuse(&self, error: &RpcError) -> Response<Body> {
+        if self.peer.is_some() && error.code != INTERNAL_ERROR {
+            self.door.log(error);
+        } else {
+            tracing::debug!("a connection is not served: {}", error.message);
+        }
+        forbid(error)
     }
 }
 
-/// Finds the socket at the other end of a connection. `None`: no process on this machine, or in this network namespace, has it
-/// open.
-fn socket_of_peer(stream: &TcpStream) -> io::Result<Option<LocalSocket>> {
-    let found = tcp_socket(stream.peer_addr()?, stream.local_addr()?)?;
-    Ok(found.map(|socket| LocalSocket::new(socket.uid, socket.inode)))
+impl Ends {
+    /// Finds the socket at the other end. `None`: no process on this machine, or in this network namespace, has it open.
+    fn socket_of_peer(self) -> io::Result<Option<LocalSocket>> {
+        let found = tcp_socket(self.peer, self.own)?;
+        Ok(found.map(|socket| LocalSocket::new(socket.uid, socket.inode)))
+    }
+
+    /// Returns whether no process has the other end open any more, if it is not in the table.
+    fn was_left(self) -> bool {
+        // Loopback leads to no other network namespace. Some sandboxes have a table without numbers.
+        self.peer.ip().to_canonical().is_loopback()
+            && tcp_socket(self.own, self.peer).is_ok_and(|own| own.is_some())
+    }
+}
+
+fn left() -> RpcError {
+    RpcError::invalid_request(
+        "the process that made this connection is gone, and nobody can tell what it was allowed to do",
+    )
 }
 
 /// Returns the reason, in words for the user who made a connection, why that user is not served without a token. `None`: it is
@@ -335,6 +386,7 @@ fn is_of_this_machine(mut address: SocketAddr) -> bool {
 #[cfg(test)]
 mod tests {
     use lmcp_core::{Principal, Server};
+    use tokio::sync::{Semaphore, mpsc};
 
     use super::*;
 
@@ -368,6 +420,69 @@ mod tests {
         let server = Server::new("test", "1").start().unwrap().endpoint();
         let refused = http.serve(server).await.unwrap_err().to_string();
         assert!(refused.contains("`bob`"), "{refused}");
+    }
+
+    /// A server whose check of a connection says that it has begun, and takes until the test lets it end.
+    async fn checked() -> (Http, Endpoint, mpsc::Receiver<()>, Arc<Semaphore>) {
+        let (begun, begins) = mpsc::channel(1);
+        let ends = Arc::new(Semaphore::new(0));
+        let lets = Arc::clone(&ends);
+        let server = Server::new("test", "1").admit_local_peers(move |_| {
+            let (begun, ends) = (begun.clone(), Arc::clone(&ends));
+            Box::pin(async move {
+                let _ = begun.send(()).await;
+                let _ = ends.acquire().await;
+                Ok(())
+            })
+        });
+        let http = crate::bind("127.0.0.1:0").await.unwrap().any_local_user();
+        (http, server.start().unwrap().endpoint(), begins, lets)
+    }
+
+    #[tokio::test]
+    async fn a_connection_is_checked_before_it_asks_for_anything() {
+        let (http, server, mut begins, _lets) = checked().await;
+        let address = http.local;
+        let begun = async {
+            let _client = TcpStream::connect(address).await.unwrap();
+            begins.recv().await.unwrap();
+        };
+        tokio::select! {
+            served = http.serve(server) => panic!("{served:?}"),
+            () = begun => {}
+        }
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_is_left_during_its_check_is_not_served() {
+        let (http, server, mut begins, lets) = checked().await;
+        let door = Arc::new(Door::of(&http, &server));
+        let mut stays = Vec::new();
+        for leaves in [true, false] {
+            let client = std::net::TcpStream::connect(http.local).unwrap();
+            let (stream, peer) = http.listener.accept().await.unwrap();
+            let own = stream.local_addr().unwrap();
+            let entry = door.look(Ends { peer, own });
+            let (verdict, ()) = tokio::join!(entry.check(), async {
+                begins.recv().await.unwrap();
+                // A client may say that it sends no more, and wait for its answer.
+                client.shutdown(std::net::Shutdown::Write).unwrap();
+                stays.extend((!leaves).then_some(client));
+                lets.add_permits(1);
+            });
+            assert_eq!(verdict.is_err(), leaves, "{verdict:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_was_left_before_it_is_accepted_is_not_served() {
+        let (http, server, ..) = checked().await;
+        let door = Arc::new(Door::of(&http, &server));
+        drop(TcpStream::connect(http.local).await.unwrap());
+        let (stream, peer) = http.listener.accept().await.unwrap();
+        let own = stream.local_addr().unwrap();
+        let verdict = door.look(Ends { peer, own }).verdict;
+        assert!(matches!(verdict.get(), Some(Err(_))));
     }
 
     #[test]

@@ -59,7 +59,8 @@ use files::{history::History, locks::Locks};
 use process::{
     commands::Commands,
     holders::Holders,
-    peers::{self, Confined},
+    owner::Owner,
+    peers::{self, Confined, Gate},
     reach,
     rights::Rights,
 };
@@ -206,18 +207,20 @@ pub fn outside_of_fences(terms: Terms) -> Terms {
     terms.admit_peers(admit).admit_local_peers(admit_local)
 }
 
-/// Returns checks that refuse processes with fewer rights than these: on unix sockets, and on loopback.
+/// Returns checks that refuse processes with fewer rights than these, or of named callers: on unix sockets, and on loopback.
 fn checks(
     rights: Rights,
 ) -> (
     impl Fn(&Peer) -> Result<(), RpcError> + Send + Sync + 'static,
     impl Fn(LocalPeer) -> CheckingLocalPeer + Send + Sync + 'static,
 ) {
-    let holders = Arc::new(Holders::new(rights.clone()));
+    let over_http = Gate::of_server(rights.clone(), Owner::Anyone);
+    let holders = Arc::new(Holders::new(over_http));
+    let gate = Gate::of_server(rights, Owner::User);
     let known = Confined::default();
     let admit = move |peer: &Peer| {
         let pid = peer.process().pid.and_then(Pid::from_raw);
-        peers::admit(&rights, &known, pid, peer.socket()).map_err(RpcError::from)
+        peers::admit(&gate, &known, pid, peer.socket()).map_err(RpcError::from)
     };
     (admit, move |peer| holders.clone().check(peer))
 }

@@ -54,6 +54,67 @@ attempt("open", lambda: os.setxattr(os.open("/usr/bin", os.O_RDONLY), "user.note
     check("alive" in answer.text, f"no command runs any more: {answer.text[:150]}")
 
 
+# Runs in a fenced command: takes all leave from folders, without pause, each in processes of its own.
+CLOSE_AGAIN_AND_AGAIN = """
+import os, sys
+for path in sys.argv[1:]:
+    held = os.open(path, os.O_PATH)
+    if os.fork() == 0:
+        while True:
+            os.chmod(f"/proc/self/fd/{held}", 0)
+print("closing", flush=True)
+os.wait()
+"""
+
+
+@case("D50", "a fenced command that closes our folders without pause must stop no commands and jobs of others")
+def folders_that_are_closed_without_pause_stop_nobody(cx):
+    server = cx.serve("--root", cx.root)
+    (cx.root / "script.py").write_text(CLOSE_AGAIN_AND_AGAIN)
+    caller = server.caller()
+    kept = caller.call("shell_bg", command="echo kept").data["id"]
+    folders = [str(cx.state), str(cx.state / "jobs")]
+    attacker = caller.call("shell_bg", argv=[cx.python(), str(cx.root / "script.py"), *folders]).data["id"]
+    cx.until(lambda: "closing" in caller.call("job_output", id=attacker).text, "the attack does not begin")
+    for _ in range(20):
+        answer = caller.call("shell", command="echo alive")
+        check("alive" in answer.text, f"a command does not run: {answer.text[:150]}")
+        jobs = caller.call("jobs", all=True).text
+        check(kept in jobs and attacker in jobs, f"jobs are not listed: {jobs[:150]}")
+    check("kept" in caller.call("job_output", id=kept).text, "the output of a job cannot be read")
+    stopped = caller.call("job_stop", id=attacker)
+    check(not stopped.refused, f"the attack cannot be stopped: {stopped.text[:150]}")
+
+
+@case("D51", "where /proc shows other processes under the numbers of ours, the wrong one is judged", needs=["root"])
+def with_the_proc_of_another_namespace_nobody_is_let_in(cx):
+    socket_path = cx.folder / "wide.sock"
+    connect = f"""
+import socket, subprocess, sys, time
+server = subprocess.Popen([sys.argv[1], "serve", "--unix", {str(socket_path)!r}, "--state-dir", {str(cx.state)!r}])
+message = b'{{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}}'
+for attempt in range(500):
+    connection = socket.socket(socket.AF_UNIX)
+    try:
+        connection.connect({str(socket_path)!r})
+        break
+    except OSError:
+        time.sleep(0.02)
+try:
+    connection.sendall(message + b"\\n")
+    print(connection.makefile().readline())
+except OSError as error:
+    print("no way:", error)
+server.kill()
+"""
+    apart = ["unshare", "--pid", "--fork", "--kill-child"]
+    code, said, err = cx.finish([*apart, cx.python(), "-c", connect, cx.binary])
+    if "unshare" in err:
+        raise Skip(f"there are no pid namespaces here: {err[:100]}")
+    cx.note(f"it was told: {said.strip()[:90]}")
+    check("mount one of its own" in said, f"a process is let in that nobody could judge: {said[:200]} {err[-200:]}")
+
+
 @case("D24", "an access list that somebody set all the same must not stop commands, hosts and proxies")
 def an_access_list_of_our_folders_stops_nobody(cx):
     server = cx.stdio("--root", cx.root)

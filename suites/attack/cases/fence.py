@@ -7,7 +7,7 @@ import socket
 
 from driver import processes, wire
 from harness.case import Skip, case, check
-from harness.world import SECRET
+from harness.world import SECRET, token_of
 
 # Runs in a fenced command: connects to a unix socket and calls `shell` there.
 DRIVE_SOCKET = """
@@ -144,6 +144,67 @@ def a_fenced_command_cannot_use_http_without_a_token(cx):
     cx.note(f"it was told: {said.strip()[:90]}")
     check(SECRET not in said, "the fenced command read a file outside of its root over HTTP")
     check(not server.caller().call("jobs").refused, "the server serves nobody any more")
+
+
+# Runs in a fenced command: lets the kernel deliver most of a request only when the command, and its guard, are gone.
+LEAVE_BEFORE_IT_ARRIVES = """
+import json, socket, sys, time
+port, proof = int(sys.argv[1]), sys.argv[2]
+call = {"name": "shell", "arguments": {"command": "touch " + proof}}
+body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call})
+head = f"POST /mcp HTTP/1.1\\r\\nHost: 127.0.0.1:{port}\\r\\nContent-Type: application/json\\r\\n"
+head += f"Accept: application/json, text/event-stream\\r\\nContent-Length: {len(body)}\\r\\n\\r\\n"
+request = (head + body).encode()
+connection = socket.create_connection(("127.0.0.1", port))
+connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+time.sleep(0.1)
+for at in range(12):
+    connection.send(request[at:at + 1])
+    time.sleep(0.002)
+SO_MAX_PACING_RATE = 47
+connection.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, 42)
+connection.send(request[12:76], socket.MSG_EOR)
+connection.send(request[76:], socket.MSG_EOR)
+connection.send(b"\\n" * 64)
+print("sent")
+"""
+
+
+@case("D48", "a fenced command must not outlive its fence as a request that arrives when it has gone", alone=True)
+def a_request_that_arrives_after_its_fenced_command_is_refused(cx):
+    server, proof = cx.serve(), cx.make("outside") / "proof"
+    said = fenced(cx, LEAVE_BEFORE_IT_ARRIVES, server.port, proof)
+    check("sent" in said, f"nothing was sent: {said[:200]}")
+    cx.until(lambda: proof.exists() or "is not served" in server.log(), "the request never arrives")
+    check(not proof.exists(), "a fenced command ran one without a fence, over HTTP")
+    check(not server.caller().call("jobs").refused, "the server serves nobody any more")
+
+
+@case("D49", "a caller with a token must not become the user of the server through a fenced command of its own")
+def a_fenced_command_of_a_named_caller_is_not_the_user(cx):
+    server = cx.serve("--root", cx.root, tokens=("ann",), unix=True)
+    owner = cx.keep(server.lines())
+    job = owner.call("shell_bg", command="cat").data["id"]
+    script = """
+import json, socket, sys
+meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
+connection = socket.socket(socket.AF_UNIX)
+try:
+    connection.connect(sys.argv[1])
+    call = {"name": "jobs", "arguments": {}, "_meta": meta}
+    connection.sendall(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}).encode() + b"\\n")
+    print(connection.makefile().readline())
+except OSError as error:
+    print("no way:", error)
+"""
+    path = cx.root / "script.py"
+    path.write_text(script)
+    argv = [cx.python(), str(path), server.socket]
+    said = server.caller(token_of("ann")).call("shell", argv=argv).text
+    cx.note(f"it was told: {said.strip()[:90]}")
+    check(job not in said, "a command of ann sees the jobs of the user")
+    own = owner.call("shell", argv=argv).text
+    check(job in own, f"a command of the user is kept from the user's own socket: {own[:200]}")
 
 
 @case("D2", "the socket of a job's guard must not serve a fenced command")

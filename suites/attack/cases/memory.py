@@ -237,7 +237,7 @@ def fetches_stay_in_the_budget(cx):
     judge(cx, server, "24 fetches of a page without end")
 
 
-@case("D48", "long titles and redirects of pages that are kept must not add up")
+@case("D52", "long titles and redirects of pages that are kept must not add up")
 def what_is_kept_of_pages_stays_in_the_budget(cx):
     title = b"<title>" + b"x y" * 1_300_000 + b"</title>" + b"<p>words of a page</p>" * 200
     # As long as a header may be.

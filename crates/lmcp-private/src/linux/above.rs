@@ -10,6 +10,7 @@ use rustix::{fs::FileType, io::Errno};
 use crate::{
     linux::{
         folders::{CAN_ENTER, own_folder, remove_default_acl, restore, set_mode},
+        insist::insist,
         walk::{by_descriptor, walk},
     },
     refused,
@@ -28,7 +29,7 @@ pub fn mend_way(path: &Path) -> io::Result<Vec<PathBuf>> {
     way.reverse();
     let mut closed = Vec::new();
     for step in way {
-        let found = match walk(step) {
+        let found = match insist(step, || walk(step)) {
             Err(err) if err.kind() == io::ErrorKind::NotFound => break,
             found => found.map_err(|err| named(step, &err))?,
         };

@@ -83,12 +83,13 @@ pub fn make_or_mend(path: &Path) -> io::Result<bool> {
 }
 
 /// Gives the owner back all permissions for a path, and the permission to pass through the folders above, as far as they are
-/// ours.
-pub fn restore(path: &Path) {
+/// ours. Returns whether something had to be changed.
+pub fn restore(path: &Path) -> bool {
+    let mut changed = false;
     let way: Vec<_> = path.ancestors().collect();
     for step in way.into_iter().rev() {
         let Ok(found) = fs::symlink_metadata(step) else {
-            return;
+            return changed;
         };
         let wanted = match (found.is_dir(), step == path) {
             (true, true) => 0o700,
@@ -100,8 +101,10 @@ pub fn restore(path: &Path) {
         if is_ours(found.uid()) && mode & wanted != wanted {
             // The code that tries again sees whether this helped.
             let _ = fs::set_permissions(step, fs::Permissions::from_mode(mode | wanted));
+            changed = true;
         }
     }
+    changed
 }
 
 /// Makes it possible to remove a file at a path: a confined command can take this permission away from its own user.

@@ -5,6 +5,7 @@
 //! | `walk` | checks that no other user can change any step of a path |
 //! | `folders` | makes and checks folders and files that must be private |
 //! | `above` | corrects the modes of the user's folders that contain them |
+//! | `insist` | goes on while a confined command changes modes without pause |
 //! | `users` | the owner of a thing, as far as the numbers of users tell |
 //! | `sockets` | the owner of the socket at the other end of a TCP connection |
 //! | [`guards`] | checks whether a confined command may hold a socket |
@@ -17,6 +18,7 @@ mod above;
 mod fixtures;
 mod folders;
 pub mod guards;
+mod insist;
 pub mod mark;
 pub mod processes;
 mod queue;
@@ -31,6 +33,7 @@ pub use folders::{
     make_own, make_private, mend, mend_file, open_secret, remove_default_acl, restore,
     restore_folder_of,
 };
+pub use insist::{Insistence, insist};
 pub use queue::connect_in_turn;
 pub use sockets::{expect_own_server, tcp_socket, tells_tcp_users};
 pub use users::{is_ours, is_ours_or_roots, knows_own_user, whose};

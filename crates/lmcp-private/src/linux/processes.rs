@@ -4,21 +4,46 @@ use std::{
     collections::{HashMap, HashSet},
     fs::{self, File},
     io::{self, Read as _},
+    sync::OnceLock,
 };
 
 use rustix::{
     fs::{CWD, Dir, Mode, OFlags, openat, readlinkat},
-    process::Pid,
+    process::{Pid, getpid},
 };
 
 /// More bytes than the fifty numbers and the name of a process take.
 const STAT_BYTES: usize = 2048;
+
+/// Checks that `/proc` shows processes by the numbers that they have for this process. The `/proc` of another pid namespace
+/// shows other processes under the same numbers. Without this, everything here acts as if there were no `/proc`.
+///
+/// # Errors
+/// There is no `/proc`, or it is that of another pid namespace.
+pub fn expect_own_numbers() -> io::Result<()> {
+    static FOUND: OnceLock<()> = OnceLock::new();
+    if FOUND.get().is_some() {
+        return Ok(());
+    }
+    let shown = fs::read_link("/proc/self").map_err(|err| {
+        let words = format!("/proc does not show this process: {err}");
+        io::Error::new(err.kind(), words)
+    })?;
+    if shown.to_str().and_then(number) != Some(getpid()) {
+        return Err(io::Error::other(
+            "/proc shows the processes of another pid namespace",
+        ));
+    }
+    FOUND.get_or_init(|| ());
+    Ok(())
+}
 
 /// Returns the numbers of all processes that we can see.
 ///
 /// # Errors
 /// `/proc` does not exist, or too many files are open.
 pub fn numbers() -> io::Result<impl Iterator<Item = Pid>> {
+    expect_own_numbers()?;
     let entries = fs::read_dir("/proc")?.flatten();
     Ok(entries.filter_map(|entry| number(entry.file_name().to_str()?)))
 }
@@ -52,6 +77,7 @@ pub struct Process {
 impl Process {
     /// Returns the process with this number, if it exists and we can see it.
     pub fn of(pid: Pid) -> Option<Self> {
+        expect_own_numbers().ok()?;
         // With room from the start, one read takes the whole file. Searches read every process of the system.
         let mut stat = Vec::with_capacity(STAT_BYTES);
         let file = File::open(format!("/proc/{pid}/stat")).ok()?;

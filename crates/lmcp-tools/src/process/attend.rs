@@ -186,7 +186,7 @@ impl Known {
 fn tidy_up(dir: &Path) {
     // The command may have changed the mode of the folder so that it cannot be read.
     let _ = dir::put_right(dir);
-    let is_kept = dir.join(dir::KEPT).exists();
+    let is_kept = dir::is_there(&dir.join(dir::KEPT));
     let doomed = if is_kept {
         dir.join(dir::SCRATCH)
     } else {

@@ -18,6 +18,7 @@ use super::{
     helper::Helper,
     link::Link,
     long,
+    owner::Owner,
     places::{CommandPlace, Places},
     protocol::{Ask, End, Folder, Order, Size, Stdin, Word},
     reach,
@@ -230,7 +231,8 @@ impl Commands {
             bytes => Some(cx.reserve(bytes).await?),
         };
         let about = self.about(cx, log_path, &order);
-        self.run(id, about, order, (log, input), (folder, place))
+        let owner = Owner::of(cx.caller());
+        self.run(id, (about, owner), order, (log, input), (folder, place))
             .await
     }
 
@@ -284,7 +286,8 @@ impl Commands {
         order.passing = self.is_passing(cx) || order.with_session;
         order.key = random_name();
         let about = self.about(cx, log_path, &order);
-        self.run(id, about, order, (log, None), (folder, place))
+        let owner = Owner::of(cx.caller());
+        self.run(id, (about, owner), order, (log, None), (folder, place))
             .await
     }
 
@@ -297,7 +300,7 @@ impl Commands {
     async fn run(
         &self,
         id: String,
-        about: About,
+        (about, owner): (About, Owner),
         mut order: Order,
         (log, input): (Option<File>, Option<String>),
         (mut folder, place): (RecordDir, CommandPlace),
@@ -308,7 +311,7 @@ impl Commands {
         let line = order.take_long_line();
         let complete = self.complete(&order).map_err(no_record)?;
         let told = (&complete, line.as_deref());
-        let mut link = Link::start(&self.guards, &self.helper, told, log, input)
+        let mut link = Link::start(&self.guards, &self.helper, told, owner, (log, input))
             .await
             .map_err(|err| ToolError::new("the server cannot start commands").source(err))?;
         if let Some(line) = line {
@@ -369,7 +372,7 @@ impl Commands {
             if let Some(scratch) = scratch(&order.dir)? {
                 let path = scratch.path.to_string_lossy().into_owned();
                 order.env.insert("TMPDIR".into(), path);
-                fence.write.push(scratch);
+                fence.scratch = Some(scratch);
             }
             if rustix::process::geteuid().is_root() {
                 // Run by root, tar restores owners, which no process can do inside a fence.
@@ -463,7 +466,7 @@ fn scratch(dir: &Path) -> io::Result<Option<Folder>> {
     let scratch = dir.join(dir::SCRATCH);
     match dir::create_private(&scratch) {
         Err(err) if dir::is_full(&err) => Ok(None),
-        made => made.and_then(|()| Folder::at(&scratch).map(Some)),
+        made => made.and_then(|()| dir::insist(&scratch, || Folder::at(&scratch)).map(Some)),
     }
 }
 

@@ -13,6 +13,7 @@ use std::{
 };
 
 use lmcp_private::remove_default_acl;
+pub(crate) use lmcp_private::{Insistence, insist};
 use rustix::fs::{FallocateFlags, MemfdFlags, Mode, OFlags, fallocate, memfd_create};
 use serde::Serialize;
 
@@ -31,16 +32,27 @@ pub(crate) const SIZE: &str = "size.json";
 /// The socket on which the guard of a job can be reached.
 pub(crate) const SOCKET: &str = "guard";
 
-/// Does something with a file or folder of the server. If that is not permitted, puts the modes on the way right and tries
-/// again: a confined command cannot enter these folders, but may change their modes, because they belong to its user.
-pub(crate) fn insist<T>(path: &Path, act: impl Fn() -> io::Result<T>) -> io::Result<T> {
-    match act() {
-        Err(err) if err.kind() == io::ErrorKind::PermissionDenied => {
-            lmcp_private::restore(path);
-            act()
-        }
-        done => done,
-    }
+/// Opens a file for reading. Does not follow a link, nor wait at a FIFO: a command may have put one there.
+pub(crate) fn open(path: &Path) -> io::Result<File> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let flags = i32::try_from(flags.bits()).map_err(io::Error::other)?;
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(flags);
+    insist(path, || options.open(path))
+}
+
+/// Returns whether there is a file or folder of this name. What cannot be looked at counts as being there, because a file that
+/// is not there is the reason to remove others.
+pub(crate) fn is_there(path: &Path) -> bool {
+    let above = path.parent().unwrap_or(path);
+    let found = insist(above, || fs::symlink_metadata(path));
+    found.map_or_else(|err| !is_absent(&err), |_| true)
+}
+
+/// Returns whether an error says that there is no file of this name.
+pub(crate) fn is_absent(err: &io::Error) -> bool {
+    use io::ErrorKind::{NotADirectory, NotFound};
+    matches!(err.kind(), NotFound | NotADirectory)
 }
 
 /// Puts the modes of a folder of the server, and of the folders above it, right. Takes the folder, and new files in it, away
@@ -48,13 +60,15 @@ pub(crate) fn insist<T>(path: &Path, act: impl Fn() -> io::Result<T>) -> io::Res
 /// more rights than an ordinary owner.
 pub(crate) fn put_right(path: &Path) -> io::Result<()> {
     lmcp_private::restore(path);
-    let found = fs::symlink_metadata(path)?;
-    if found.mode() & 0o077 != 0 {
-        fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
-    }
-    // A default access list would decide who may use the files that are made in the folder.
-    remove_default_acl(path)?;
-    Ok(())
+    insist(path, || {
+        let found = fs::symlink_metadata(path)?;
+        if found.mode() & 0o077 != 0 {
+            fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
+        }
+        // A default access list would decide who may use the files that are made in the folder.
+        remove_default_acl(path)?;
+        Ok(())
+    })
 }
 
 /// Writes a file whole or not at all.
@@ -100,12 +114,7 @@ pub(crate) fn reserve(dir: &Path, name: &str, bytes: u64) -> io::Result<()> {
 
 /// Reads a small file. Fails for a file larger than `most`, so that a large file put there by somebody else costs no memory.
 pub(crate) fn read_small(path: &Path, most: usize) -> io::Result<Vec<u8>> {
-    let mut options = OpenOptions::new();
-    // Does not follow a link, nor wait at a FIFO.
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let flags = i32::try_from(flags.bits()).map_err(io::Error::other)?;
-    options.read(true).custom_flags(flags);
-    let file = insist(path, || options.open(path))?;
+    let file = open(path)?;
     let mut bytes = Vec::new();
     let read = file.take(most as u64 + 1).read_to_end(&mut bytes)?;
     if read > most {
@@ -146,6 +155,11 @@ pub(crate) fn create_private(path: &Path) -> io::Result<()> {
             .recursive(true)
             .mode(0o700)
             .create(path)
+            .or_else(|err| match fs::symlink_metadata(path)? {
+                // It was closed when it was looked at.
+                found if found.is_dir() => Ok(()),
+                _ => Err(err),
+            })
     };
     insist(path.parent().unwrap_or(path), create)
 }
@@ -163,4 +177,20 @@ pub(crate) fn in_dir<T>(
 /// Returns a short path to a name in an open folder. The path is valid while the folder is open.
 pub(crate) fn short_path(dir: &File, name: &str) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", dir.as_raw_fd())).join(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_file_that_is_absent_is_not_there() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(is_there(folder.path()));
+        assert!(!is_there(&folder.path().join("absent")));
+        assert!(
+            is_there(&folder.path().join("x".repeat(1000))),
+            "nobody can tell"
+        );
+    }
 }

@@ -12,7 +12,7 @@
 //! times, modes and owners of files that the user may change anyway. A filter cannot see which socket a program connects
 //! to, and forbidding unix sockets altogether breaks Python's forkserver, Node's pipes and many build daemons.
 
-use std::{io, path::Path};
+use std::{io, os::fd::OwnedFd, path::Path};
 
 use landlock::{
     ABI, Access as _, AccessFs, BitFlags, CompatLevel, Compatible as _, PathBeneath, PathFd,
@@ -20,13 +20,19 @@ use landlock::{
     RulesetStatus, Scope,
 };
 
-use rustix::thread::{
-    CapabilitiesSecureBits, CapabilitySet, CapabilitySets, capability_is_in_bounding_set,
-    clear_ambient_capability_set, remove_capability_from_bounding_set, set_capabilities,
-    set_capabilities_secure_bits,
+use rustix::{
+    fs::{Mode, OFlags},
+    thread::{
+        CapabilitiesSecureBits, CapabilitySet, CapabilitySets, capability_is_in_bounding_set,
+        clear_ambient_capability_set, remove_capability_from_bounding_set, set_capabilities,
+        set_capabilities_secure_bits,
+    },
 };
 
-use super::protocol::{Fence, Folder};
+use super::{
+    dir,
+    protocol::{Fence, Folder},
+};
 
 /// The oldest kernel interface that leaves no way to change a file outside. Before it, files could be cut short.
 const LEAST: ABI = ABI::V3;
@@ -178,8 +184,17 @@ fn confine(fence: &Fence) -> Result<(), Box<dyn std::error::Error + Send + Sync>
     for (folders, access) in [(&fence.write, all), (&fence.read, read)] {
         for folder in folders {
             let access = only_for(&folder.path, access);
-            ruleset = ruleset.add_rule(PathBeneath::new(open(folder)?, access))?;
+            ruleset = ruleset.add_rule(PathBeneath::new(
+                open(folder).map_err(|err| named(folder, &err))?,
+                access,
+            ))?;
         }
+    }
+    if let Some(scratch) = &fence.scratch {
+        // The way to this folder is lmcp's own, and other commands may be closing it.
+        let opened = dir::insist(&scratch.path, || open(scratch));
+        let opened = opened.map_err(|err| named(scratch, &err))?;
+        ruleset = ruleset.add_rule(PathBeneath::new(opened, all))?;
     }
     let device = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev | AccessFs::ReadDir;
     ruleset = allow(ruleset, SYSTEM.iter().map(Path::new), read)?;
@@ -191,15 +206,20 @@ fn confine(fence: &Fence) -> Result<(), Box<dyn std::error::Error + Send + Sync>
 }
 
 /// Opens the very folder that was meant. If it is gone, or another folder has its path, the command must not run.
-fn open(folder: &Folder) -> Result<PathFd, Box<dyn std::error::Error + Send + Sync>> {
-    let opened = PathFd::new(&folder.path)?;
+fn open(folder: &Folder) -> io::Result<OwnedFd> {
+    let opened = rustix::fs::open(&folder.path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+    let opened = opened?;
     let found = rustix::fs::fstat(&opened)?;
     // The server holds its roots open, so no other folder has their numbers. Times are not compared: a first change to a
     // folder of a lower layer (overlayfs) makes it younger.
     if (found.st_dev, found.st_ino) != (folder.id.device, folder.id.inode) {
-        return Err(format!("{} is no longer what it was", folder.path.display()).into());
+        return Err(io::Error::other("it is no longer what it was"));
     }
     Ok(opened)
+}
+
+fn named(folder: &Folder, err: &io::Error) -> String {
+    format!("cannot open {}: {err}", folder.path.display())
 }
 
 /// Allows access to those of the paths that exist.

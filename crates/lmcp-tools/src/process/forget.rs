@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    fs,
+    fs, io,
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
@@ -41,17 +41,18 @@ pub(super) fn doomed(
     limits: &Kept,
     rights: &Rights,
 ) -> Vec<PathBuf> {
-    // A record that cannot be read belongs to nobody, and is removed.
+    // A record that makes no sense belongs to nobody, and is removed.
+    let is_denied = |err: &io::Error| err.kind() == io::ErrorKind::PermissionDenied;
     let is_visible = |about: &About| rights.covers(&about.rights);
     let (mut doomed, mut kept) = (Vec::new(), Vec::new());
     for dir in folders {
         let Some(age) = age(&dir) else { continue };
-        let is_kept = dir.join(dir::KEPT).exists();
+        let is_kept = dir::is_there(&dir.join(dir::KEPT));
         if is_kept && age <= limits.age {
             let bytes = fs::metadata(dir.join(OUTPUT)).map_or(0, |output| used(&output));
             kept.push(Ended { age, bytes, dir });
         } else if (is_kept || age > YOUNG)
-            && About::read(&dir).map_or(true, |about| is_visible(&about))
+            && About::read(&dir).map_or_else(|err| !is_denied(&err), |about| is_visible(&about))
         {
             doomed.push(dir);
         }
@@ -116,13 +117,13 @@ fn too_many(kept: Vec<Ended>, limits: &Kept, rights: &Rights) -> Vec<PathBuf> {
     doomed
 }
 
-/// Returns how long a folder has been unchanged. A confined command can set the time of every folder of its user back, but
-/// the kernel notes when that was done.
+/// Returns how long a folder has been unchanged. A confined command can set the other times of every folder of its user back or
+/// into the future, but the kernel notes when that was done. After the clock was set back, nothing is old.
 fn age(dir: &Path) -> Option<Duration> {
-    let metadata = fs::metadata(dir).ok()?;
+    let metadata = dir::insist(dir, || fs::symlink_metadata(dir)).ok()?;
     let changed = u64::try_from(metadata.ctime()).ok()?;
     let changed = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(changed))?;
-    changed.max(metadata.modified().ok()?).elapsed().ok()
+    Some(changed.elapsed().unwrap_or_default())
 }
 
 /// Returns how many bytes a file takes on the disk. Holes take none.
@@ -140,5 +141,14 @@ mod tests {
         let folder = fs::File::open(&dir).unwrap();
         folder.set_modified(SystemTime::UNIX_EPOCH).unwrap();
         assert!(age(dir.path()).unwrap() < YOUNG);
+    }
+
+    #[test]
+    fn a_time_in_the_future_hides_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = fs::File::open(&dir).unwrap();
+        let future = SystemTime::now() + Duration::from_secs(3600);
+        folder.set_modified(future).unwrap();
+        assert!(age(dir.path()).is_some());
     }
 }

@@ -1,5 +1,5 @@
-//! Decides which TCP connections from this machine are served: none that is held by a process which some guard confines to
-//! less than the server gives.
+//! Decides which TCP connections from this machine are served: none that is held by a process below a guard which confines to
+//! less than the server gives, or which runs a named caller's command. Both are called confined here.
 //!
 //! For TCP the kernel tells the user and the number of the socket at the other end, not the process. So the server searches
 //! `/proc` for the processes that have the socket open, but only while there is a guard that confines to less. Without one,
@@ -30,8 +30,7 @@ use rustix::process::Pid;
 use tokio::time::sleep;
 
 use super::{
-    peers::{self, Confined, Refusal},
-    rights::Rights,
+    peers::{self, Confined, Gate, Refusal},
     searches::{Pace, Searches},
     tree::Process,
 };
@@ -46,7 +45,7 @@ const MOST_INSIDE: usize = 1 << 15;
 const TRIES: usize = 5;
 const AGAIN: Duration = Duration::from_millis(20);
 
-/// Decides about connections to a server that gives certain rights.
+/// Decides about connections to a server.
 #[derive(Debug)]
 pub(crate) struct Holders {
     /// How many processes had ever been started at a time without a guard that confines to less. `None`: there is such a
@@ -77,17 +76,17 @@ struct Look {
 }
 
 impl Holders {
-    pub(crate) fn new(rights: Rights) -> Self {
+    pub(crate) fn new(gate: Gate) -> Self {
         let calm = Arc::<Mutex<_>>::default();
-        let (found_calm, rights_inside) = (Arc::clone(&calm), rights.clone());
+        let (found_calm, gate_inside) = (Arc::clone(&calm), gate.clone());
         Self {
             calm,
             outside: Searches::new(Pace::Rested, move |sockets: Vec<_>| {
-                let found = search_outside(&rights, &sockets, &found_calm);
+                let found = search_outside(&gate, &sockets, &found_calm);
                 found.unwrap_or_default()
             }),
             inside: Searches::new(Pace::AtOnce, move |sockets: Vec<_>| {
-                search_inside(&rights_inside, &sockets).unwrap_or_default()
+                search_inside(&gate_inside, &sockets).unwrap_or_default()
             }),
         }
     }
@@ -125,12 +124,16 @@ impl Holders {
     async fn try_admit(&self, peer: &LocalPeer) -> Result<(), Refusal> {
         let socket = peer.socket();
         // The search failed: too many files are open, or there is no /proc.
-        let outside = self.outside.ask(socket).await.ok_or(Refusal::NotNow)?;
+        let outside = self
+            .outside
+            .ask(socket)
+            .await
+            .ok_or_else(peers::why_unread)?;
         match (outside?, socket) {
             (Outside::Free, _) => Ok(()),
             (Outside::Held, Some(socket)) => {
                 let inside = self.inside.ask(socket).await;
-                inside.unwrap_or(Err(Refusal::NotNow))
+                inside.unwrap_or_else(|| Err(peers::why_unread()))
             }
             (Outside::Held, None) => Err(Refusal::Unheld),
         }
@@ -139,13 +142,13 @@ impl Holders {
 
 /// Searches for these sockets among the processes that are below no guard which confines to less.
 fn search_outside(
-    rights: &Rights,
+    gate: &Gate,
     sockets: &[Option<LocalSocket>],
     calm: &Mutex<Option<u64>>,
 ) -> io::Result<Vec<Result<Outside, Refusal>>> {
     // The count must be read before the search for guards: see `has_no_guards`.
     let started = count_started();
-    let look = look_for_confined(rights)?;
+    let look = look_for_confined(gate)?;
     *calm.lock().unwrap_or_else(PoisonError::into_inner) =
         started.filter(|_| look.users.is_empty());
     let could_be_below = |socket: &Option<LocalSocket>| match socket {
@@ -168,7 +171,7 @@ fn search_outside(
         let holders = holders.get(&socket.inode).filter(|it| !it.is_empty());
         for holder in holders.ok_or(Refusal::Unheld)? {
             let verdict = verdicts.entry(holder.pid);
-            (*verdict.or_insert_with(|| judge(rights, *holder)))?;
+            (*verdict.or_insert_with(|| judge(gate, *holder)))?;
         }
         Ok(Outside::Held)
     };
@@ -176,8 +179,8 @@ fn search_outside(
 }
 
 /// Searches for these sockets among the processes below guards which confine to less.
-fn search_inside(rights: &Rights, sockets: &[LocalSocket]) -> io::Result<Vec<Result<(), Refusal>>> {
-    let look = look_for_confined(rights)?;
+fn search_inside(gate: &Gate, sockets: &[LocalSocket]) -> io::Result<Vec<Result<(), Refusal>>> {
+    let look = look_for_confined(gate)?;
     let confined = look
         .processes
         .iter()
@@ -195,9 +198,9 @@ fn search_inside(rights: &Rights, sockets: &[LocalSocket]) -> io::Result<Vec<Res
     Ok(sockets.iter().map(verdict).collect())
 }
 
-/// Searches for the processes below guards that confine to less than these rights, and for those whose guard is gone. Guards
-/// that confine the server as well do not count.
-fn look_for_confined(rights: &Rights) -> io::Result<Look> {
+/// Searches for the processes below guards for which the server refuses them, and for those whose guard is gone. Guards above the
+/// server do not count.
+fn look_for_confined(gate: &Gate) -> io::Result<Look> {
     let (mut narrower, mut fences, mut processes) = (Vec::new(), Vec::new(), Vec::new());
     let own = peers::own_line();
     for pid in processes::numbers()? {
@@ -210,7 +213,7 @@ fn look_for_confined(rights: &Rights) -> io::Result<Look> {
         if has_fence(&command_line) {
             fences.push(pid);
         }
-        if peers::is_narrower_guard(&command_line, rights) && !own.contains(&pid) {
+        if gate.refusal(&command_line).is_some() && !own.contains(&pid) {
             narrower.push(pid);
         }
     }
@@ -246,8 +249,8 @@ fn find_outside(wanted: &[LocalSocket], look: &Look) -> io::Result<HashMap<u64, 
 }
 
 /// Refuses a process that may not hold a connection.
-fn judge(rights: &Rights, holder: Process) -> Result<(), Refusal> {
-    peers::admit_process(rights, &Confined::default(), holder.pid)?;
+fn judge(gate: &Gate, holder: Process) -> Result<(), Refusal> {
+    peers::admit_process(gate, &Confined::default(), holder.pid)?;
     // As long as the process is there, no other process has its number.
     let now = Process::of(holder.pid).ok_or(Refusal::Ended)?;
     let is_same = now.started == holder.started;
@@ -272,7 +275,10 @@ mod tests {
         process::{geteuid, getpid},
     };
 
-    use super::{super::tree, *};
+    use super::{
+        super::{owner::Owner, rights::Rights, tree},
+        *,
+    };
 
     #[test]
     fn the_holder_of_a_socket_is_found() {
@@ -301,7 +307,7 @@ mod tests {
         let Some(before) = count_started() else {
             return;
         };
-        let holders = Holders::new(Rights::default());
+        let holders = Holders::new(Gate::of_server(Rights::default(), Owner::Anyone));
         assert!(!holders.has_no_guards());
         let mut is_good = false;
         // Other programs start processes, too.

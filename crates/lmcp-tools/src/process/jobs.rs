@@ -101,7 +101,7 @@ async fn jobs(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Jobs>> {
     let (owner, session) = (cx.caller().owner(), cx.session_name());
     let found = {
         let host = Arc::clone(&host);
-        blocking(&cx, move || Ok(host.commands()?.store.list(&owner))).await?
+        blocking(&cx, move || host.commands()?.store.list(&owner)).await?
     };
     let wanted = found.into_iter().filter(|job| args.wants(job));
     let (mut jobs, mut more) = (Vec::new(), 0);

@@ -5,6 +5,7 @@ use std::{
     time::Duration,
 };
 
+use lmcp_private::processes::expect_own_numbers;
 use rustix::process::Pid;
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines},
@@ -18,8 +19,9 @@ use tokio::{
 
 use super::{
     attend::{Guards, Leash},
-    dir,
+    dir::{self, Insistence},
     helper::Helper,
+    owner::Owner,
     protocol::{Ask, Order, Waits, Word},
     store::Job,
 };
@@ -52,15 +54,18 @@ impl Link {
         guards: &Guards,
         helper: &Helper,
         (order, line): (&Order, Option<&str>),
-        log: Option<File>,
-        input: Option<String>,
+        owner: Owner,
+        (log, input): (Option<File>, Option<String>),
     ) -> io::Result<Self> {
+        // A guard that sees other processes under the numbers of its own would end those.
+        expect_own_numbers()?;
         let (ours, theirs) = StdStream::pair()?;
         let (program, argument) = helper.command();
         let mut guard = Command::new(program);
         guard
             .arg(argument)
             .arg(order.rights.for_command_line())
+            .arg(owner.word())
             .stdin(std::os::fd::OwnedFd::from(theirs))
             .stdout(log.map_or_else(Stdio::null, Stdio::from))
             .env_clear()
@@ -96,13 +101,13 @@ impl Link {
     async fn meet(job: &Job, follows: bool) -> io::Result<Self> {
         let opened = dir::insist(&job.dir, || File::open(&job.dir))?;
         let path = dir::short_path(&opened, dir::SOCKET);
-        let socket = match timeout(SOON, connect(&path)).await? {
-            Err(err) if err.kind() == io::ErrorKind::PermissionDenied => {
-                // The command itself can change the mode of the socket, because the socket belongs to its user.
-                lmcp_private::restore(&job.dir.join(dir::SOCKET));
-                timeout(SOON, connect(&path)).await??
+        // The command itself can change the mode of the socket, because the socket belongs to its user.
+        let (mut insistence, named) = (Insistence::default(), job.dir.join(dir::SOCKET));
+        let socket = loop {
+            match timeout(SOON, connect(&path)).await? {
+                Err(err) if insistence.mends(&named, &err) => {}
+                connected => break connected?,
             }
-            connected => connected?,
         };
         let mut link = Self::halves(socket);
         let key = job.about.key.clone();

@@ -28,6 +28,7 @@ pub(crate) mod jobs;
 mod link;
 mod long;
 pub(crate) mod output;
+pub(crate) mod owner;
 mod page;
 mod passing;
 mod pattern;

@@ -1,4 +1,5 @@
-//! Decides which processes may use a socket of the server: none that some guard confines to less than the socket gives.
+//! Decides which processes may use a socket of the server: none that some guard confines to less than the socket gives, and none
+//! that runs for another caller than the one that it would count as.
 //!
 //! The kernel says which process connected. A guard adopts every process that its command starts, so the guard of a confined
 //! command is always among the processes above such a process, and the guard's command line says what it confines to. A
@@ -19,6 +20,7 @@ use lmcp_private::{
     Whose,
     guards::{command_line, has_fence, is_guard},
     mark,
+    processes::expect_own_numbers,
 };
 use lmcp_wire::RpcError;
 use nix::{
@@ -31,7 +33,7 @@ use rustix::{
 };
 use serde_json::json;
 
-use super::{rights::Rights, tree::Process};
+use super::{owner::Owner, rights::Rights, tree::Process};
 
 /// The most generations above a process that are followed. Only a process that hides something has more.
 const MOST_GENERATIONS: usize = 256;
@@ -41,18 +43,62 @@ const MOST_LOOKS: usize = 2 * MOST_GENERATIONS;
 /// The most confined processes that are remembered.
 const MOST_KNOWN: usize = 1 << 14;
 
-/// Processes that were found below a guard which confines to less than a socket gives, by the time at which they were
-/// started. They stay below that guard, so a process that connects again, or whose child connects, is refused at almost no
-/// cost.
-#[derive(Debug, Default)]
-pub(crate) struct Confined(Mutex<HashMap<Pid, u64>>);
+/// What a socket gives to its peers.
+#[derive(Clone, Debug)]
+pub(crate) struct Gate {
+    rights: Rights,
+    /// The caller that a peer counts as. `None`: a peer must know a key.
+    counts_as: Option<Owner>,
+}
 
-/// Refuses a process that connected to a socket which gives these rights if a guard confines the process to less.
+impl Gate {
+    /// Makes the gate of a server with these rights, at which a peer counts as this caller.
+    pub(crate) fn of_server(rights: Rights, counts_as: Owner) -> Self {
+        Self {
+            rights,
+            counts_as: Some(counts_as),
+        }
+    }
+
+    /// Makes the gate of a command with these rights.
+    pub(super) fn of_command(rights: Rights) -> Self {
+        Self {
+            rights,
+            counts_as: None,
+        }
+    }
+
+    /// Returns why processes below a guard with this command line are refused, if they are.
+    pub(super) fn refusal(&self, command_line: &[u8]) -> Option<Refusal> {
+        if !is_guard(command_line) {
+            return None;
+        }
+        let mut words = command_line.split(|byte| *byte == 0).skip(2);
+        let held = words.next().map(serde_json::from_slice::<Rights>);
+        // A guard of another version whose rights cannot be read is taken for a strict one.
+        if held.is_none_or(|held| held.map_or(true, |held| !held.covers(&self.rights))) {
+            return Some(Refusal::Confined);
+        }
+        let owner = Owner::read(words.next().unwrap_or_default());
+        // Without a fence, a command can do all that its user can.
+        let is_others =
+            has_fence(command_line) && self.counts_as.is_some_and(|caller| !owner.may_be(caller));
+        is_others.then_some(Refusal::Others)
+    }
+}
+
+/// Processes that were found below a guard for which a socket refuses them, by the time at which they were started. They stay
+/// below that guard, so a process that connects again, or whose child connects, is refused at almost no cost.
+#[derive(Debug, Default)]
+pub(crate) struct Confined(Mutex<HashMap<Pid, (u64, Refusal)>>);
+
+/// Refuses a process that connected to a socket if a guard confines the process to less than the socket gives, or runs it for
+/// another caller.
 ///
 /// `None` stands for a process of another pid namespace that is not below this one. No guard that this server could see is
 /// above such a process, so it is let in.
 pub(crate) fn admit(
-    rights: &Rights,
+    gate: &Gate,
     known: &Confined,
     process: Option<Pid>,
     socket: impl AsFd,
@@ -67,7 +113,7 @@ pub(crate) fn admit(
         Err(Errno::EMFILE | Errno::ENFILE) => return Err(Refusal::NotNow),
         Err(_) => return Err(Refusal::Ended),
     };
-    let verdict = admit_process(rights, known, process);
+    let verdict = admit_process(gate, known, process);
     // As long as the process is there, no other process has its number.
     if handle.is_some_and(|handle| has_ended(&handle)) {
         return Err(Refusal::Ended);
@@ -75,26 +121,24 @@ pub(crate) fn admit(
     verdict
 }
 
-/// Refuses a process that a guard confines to less than these rights. The caller must check afterwards that the number still
+/// Does the same for a process without its connection. The caller must check afterwards that the number still
 /// belongs to the process that was meant.
-pub(super) fn admit_process(
-    rights: &Rights,
-    known: &Confined,
-    process: Pid,
-) -> Result<(), Refusal> {
+pub(super) fn admit_process(gate: &Gate, known: &Confined, process: Pid) -> Result<(), Refusal> {
     let mut looks = MOST_LOOKS;
-    let mut judged = (0..MOST_TRIES).map(|_| judge(rights, known, process, &mut looks));
+    let mut judged = (0..MOST_TRIES).map(|_| judge(gate, known, process, &mut looks));
     judged
         .find_map(|judged| judged)
         .unwrap_or_else(|| Err(why_unknown()))
 }
 
 impl Confined {
-    fn contains(&self, process: &Process) -> bool {
-        self.lock().get(&process.pid) == Some(&process.started)
+    fn refusal(&self, process: &Process) -> Option<Refusal> {
+        let known = self.lock();
+        let (started, refusal) = known.get(&process.pid)?;
+        (*started == process.started).then_some(*refusal)
     }
 
-    fn add(&self, processes: &[Process]) {
+    fn add(&self, processes: &[Process], refusal: Refusal) {
         let mut known = self.lock();
         if known.len() + processes.len() > MOST_KNOWN {
             known.clear();
@@ -102,11 +146,11 @@ impl Confined {
         known.extend(
             processes
                 .iter()
-                .map(|process| (process.pid, process.started)),
+                .map(|process| (process.pid, (process.started, refusal))),
         );
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Pid, u64>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Pid, (u64, Refusal)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -115,6 +159,8 @@ impl Confined {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     Confined,
+    /// A guard runs the process for another caller.
+    Others,
     Ended,
     Unknown,
     /// No process outside of confined commands seems to hold the connection.
@@ -123,6 +169,8 @@ pub(crate) enum Refusal {
     Hidden,
     /// Too many files are open to find out.
     NotNow,
+    /// `/proc` does not show the processes that connect.
+    NoNumbers,
 }
 
 impl From<Refusal> for RpcError {
@@ -132,6 +180,11 @@ impl From<Refusal> for RpcError {
                 "the process that connects was started by a confined command, and this server may do more than that",
             )
             // Neither the rights of the server nor the ancestors of the process will ever change.
+            .with_data(json!({ "retriable": false })),
+            Refusal::Others => Self::invalid_request(
+                "the process that connects was started by a confined command of another caller, and would count as somebody \
+                 else here",
+            )
             .with_data(json!({ "retriable": false })),
             Refusal::Ended => Self::invalid_request(
                 "the process that connected has ended, so nobody can tell what it may do",
@@ -148,6 +201,10 @@ impl From<Refusal> for RpcError {
                  with a token, or a unix socket",
             ),
             Refusal::NotNow => Self::internal("too many files are open"),
+            Refusal::NoNumbers => Self::invalid_request(
+                "nobody can tell which process connects, because the server has no /proc, or that of another pid namespace; \
+                 mount one of its own",
+            ),
         }
     }
 }
@@ -156,50 +213,58 @@ impl From<Refusal> for RpcError {
 fn why_unknown() -> Refusal {
     match Process::of(getpid()) {
         Some(_) => Refusal::Unknown,
-        None => Refusal::NotNow,
+        None => why_unread(),
     }
 }
 
-/// Decides whether a process is below a guard that confines to less than these rights. Returns `None` if the process is
+/// Returns why no process can be read.
+pub(super) fn why_unread() -> Refusal {
+    match expect_own_numbers() {
+        Ok(()) => Refusal::NotNow,
+        Err(_) => Refusal::NoNumbers,
+    }
+}
+
+/// Decides whether a process is below a guard for which it is refused. Returns `None` if the process is
 /// gone, or if something changed during the look.
 fn judge(
-    rights: &Rights,
+    gate: &Gate,
     known: &Confined,
     process: Pid,
     looks: &mut usize,
 ) -> Option<Result<(), Refusal>> {
-    let line = line(process, looks, |process| known.contains(process))?;
-    let mut confined = &*line;
-    if !line.last().is_some_and(|last| known.contains(last)) {
-        confined = match narrower_guard(rights, &line)? {
-            Above::Narrower(guard) => line.get(..guard)?,
+    let line = line(process, looks, |process| known.refusal(process).is_some())?;
+    let (confined, refusal) = match line.last().and_then(|last| known.refusal(last)) {
+        Some(refusal) => (&*line, refusal),
+        None => match guards_above(gate, &line)? {
+            Above::Refused(guard, refusal) => (line.get(..guard)?, refusal),
             Above::Fence => return Some(Ok(())),
-            Above::Nothing if is_marked(process)? => line.get(..1)?,
+            Above::Nothing if is_marked(process)? => (line.get(..1)?, Refusal::Confined),
             Above::Nothing => return Some(Ok(())),
-        };
-    }
-    known.add(confined);
-    Some(Err(Refusal::Confined))
+        },
+    };
+    known.add(confined, refusal);
+    Some(Err(refusal))
 }
 
 /// The guards above a process.
 enum Above {
-    /// The guard at this place in the line confines to less than the rights, and does not confine this server as well: a
-    /// guard that confines both takes nothing from what the server can give.
-    Narrower(usize),
-    /// There is no narrower guard, but one with a fence: the mark of the process comes from that guard.
+    /// The process is refused for the guard at this place in the line, and that guard is not above this server as well: a
+    /// guard above both takes nothing from what the server can give.
+    Refused(usize, Refusal),
+    /// There is no such guard, but one with a fence: the mark of the process comes from that guard.
     Fence,
     Nothing,
 }
 
-fn narrower_guard(rights: &Rights, line: &[Process]) -> Option<Above> {
+fn guards_above(gate: &Gate, line: &[Process]) -> Option<Above> {
     let (mut own, mut above) = (None, Above::Nothing);
     for (at, process) in line.iter().enumerate() {
         let command_line = command_line(process.pid).ok()?;
-        if is_narrower_guard(&command_line, rights)
+        if let Some(refusal) = gate.refusal(&command_line)
             && !own.get_or_insert_with(own_line).contains(&process.pid)
         {
-            return Some(Above::Narrower(at));
+            return Some(Above::Refused(at, refusal));
         }
         if has_fence(&command_line) {
             above = Above::Fence;
@@ -214,17 +279,6 @@ fn is_marked(process: Pid) -> Option<bool> {
         return Some(false);
     }
     mark::is_on(process).ok()?
-}
-
-/// Returns whether this is the command line of a guard that confines to less than these rights.
-pub(super) fn is_narrower_guard(command_line: &[u8], rights: &Rights) -> bool {
-    if !is_guard(command_line) {
-        return false;
-    }
-    let mut words = command_line.split(|byte| *byte == 0);
-    let held = words.nth(2).map(serde_json::from_slice::<Rights>);
-    // A guard of another version whose rights cannot be read is taken for a strict one.
-    held.is_none_or(|held| held.map_or(true, |held| !held.covers(rights)))
 }
 
 /// Returns this process and those above it.
@@ -293,6 +347,10 @@ mod tests {
 
     use super::*;
 
+    fn gate() -> Gate {
+        Gate::of_server(Rights::default(), Owner::User)
+    }
+
     #[test]
     fn a_process_that_has_ended_is_refused() {
         if !Path::new("/usr/bin/python3").exists() {
@@ -310,7 +368,7 @@ mod tests {
         let (socket, _) = listener.accept().unwrap();
         let process = socket_peercred(&socket).unwrap().pid;
         let known = Confined::default();
-        let refused = admit(&Rights::default(), &known, Some(process), &socket).unwrap_err();
+        let refused = admit(&gate(), &known, Some(process), &socket).unwrap_err();
         assert!(
             matches!(refused, Refusal::Ended | Refusal::Unknown),
             "{refused:?}"
@@ -321,25 +379,25 @@ mod tests {
     fn a_process_without_a_guard_is_let_in() {
         let (socket, _other) = UnixStream::pair().unwrap();
         let known = Confined::default();
-        admit(&Rights::default(), &known, Some(getpid()), &socket).unwrap();
-        admit(&Rights::default(), &known, None, &socket).unwrap();
+        admit(&gate(), &known, Some(getpid()), &socket).unwrap();
+        admit(&gate(), &known, None, &socket).unwrap();
     }
 
     #[test]
     fn what_a_confined_process_starts_is_known_by_it() {
         let own = Process::of(getpid()).unwrap();
         let known = Confined::default();
-        known.add(&[own]);
+        known.add(&[own], Refusal::Confined);
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let pid = Pid::from_child(&child);
-        let refused = admit_process(&Rights::default(), &known, pid);
+        let refused = admit_process(&gate(), &known, pid);
         assert_eq!(refused, Err(Refusal::Confined));
-        assert!(known.contains(&Process::of(pid).unwrap()));
+        assert!(known.refusal(&Process::of(pid).unwrap()).is_some());
         // A process that had the same number earlier is not this one.
         let (mut former, known) = (own, Confined::default());
         former.started += 1;
-        known.add(&[former]);
-        assert_eq!(admit_process(&Rights::default(), &known, pid), Ok(()));
+        known.add(&[former], Refusal::Confined);
+        assert_eq!(admit_process(&gate(), &known, pid), Ok(()));
         child.kill().unwrap();
         child.wait().unwrap();
     }
@@ -350,7 +408,7 @@ mod tests {
         let known = Confined::default();
         for number in 1..40_000 {
             process.pid = Pid::from_raw(number).unwrap();
-            known.add(&[process]);
+            known.add(&[process], Refusal::Confined);
             assert!(known.lock().len() <= MOST_KNOWN);
         }
     }

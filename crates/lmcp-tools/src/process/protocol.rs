@@ -130,6 +130,9 @@ pub(crate) struct Fence {
     pub(crate) write: Vec<Folder>,
     /// Folders below which reading and running is allowed.
     pub(crate) read: Vec<Folder>,
+    /// The folder for scratch files of one command, below which everything is allowed, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) scratch: Option<Folder>,
 }
 
 /// A folder by its path, and its identity when the server looked. Another folder at the same path has another identity.

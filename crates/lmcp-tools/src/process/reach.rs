@@ -156,6 +156,7 @@ mod tests {
             fs::set_permissions(program, fs::Permissions::from_mode(0o755)).unwrap();
         }
         let fence = Fence {
+            scratch: None,
             write: vec![Folder::at(&root).unwrap()],
             read: Vec::new(),
         };
@@ -188,6 +189,7 @@ mod tests {
     fn nobody_is_told_to_open_what_holds_secrets() {
         let top = tempfile::tempdir().unwrap();
         let fence = Fence {
+            scratch: None,
             write: vec![Folder::at(top.path()).unwrap()],
             read: Vec::new(),
         };

@@ -49,9 +49,13 @@ impl Rights {
         let fence = if roots.is_empty() {
             None
         } else {
+            let write = outermost(folders(roots)?);
+            let mut read = folders(&settings.also_read)?;
+            read.retain(|folder| !folder.is_within(&write));
             Some(Fence {
-                write: folders(roots)?,
-                read: folders(&settings.also_read)?,
+                write,
+                read,
+                scratch: None,
             })
         };
         let rights = Self {
@@ -180,6 +184,19 @@ fn folders(paths: &[PathBuf]) -> Result<Vec<Folder>, Error> {
     paths.iter().map(folder).collect()
 }
 
+/// Leaves out folders that lie in others. They add no rights, and a command that moves one away would stop every later command,
+/// because no command runs where a folder of its fence is gone.
+fn outermost(mut folders: Vec<Folder>) -> Vec<Folder> {
+    folders.sort_by(|a, b| a.path.cmp(&b.path));
+    let mut kept: Vec<Folder> = Vec::new();
+    for folder in folders {
+        if !folder.is_within(&kept) {
+            kept.push(folder);
+        }
+    }
+    kept
+}
+
 /// Returns a digest of the rules. Their order does not matter: the longest rule that matches decides.
 fn rules_digest(rules: &[Rule]) -> Option<String> {
     if rules.is_empty() {
@@ -257,6 +274,23 @@ mod tests {
         ] {
             assert!(!less.covers(more), "{less:?} {more:?}");
         }
+    }
+
+    #[test]
+    fn a_root_in_a_root_is_no_part_of_the_fence() {
+        let top = tempfile::tempdir().unwrap();
+        let (outer, inner) = (top.path().join("a"), top.path().join("a/b"));
+        fs::create_dir_all(&inner).unwrap();
+        let wide = rights(&[&outer], |_| {});
+        for roots in [
+            &[&*inner, &*outer][..],
+            &[&outer, &inner],
+            &[&outer, &outer],
+        ] {
+            assert_eq!(rights(roots, |_| {}), wide);
+        }
+        let reads = rights(&[&outer], |settings| settings.also_read = vec![inner]);
+        assert_eq!(reads, wide);
     }
 
     #[test]

@@ -89,7 +89,7 @@ impl Spool {
         let open = |name: &str| {
             let mut options = OpenOptions::new();
             options.read(true).write(true).create_new(true).mode(0o600);
-            options.open(dir.join(name))
+            dir::insist(dir, || options.open(dir.join(name)))
         };
         let files = Files {
             output: open(OUTPUT)?,
@@ -267,9 +267,7 @@ impl Record {
         let (_, marks) = paths(dir, extent);
         let mut bytes = Vec::new();
         let most = (MOST_MARKS * MARK) as u64;
-        dir::insist(&marks, || File::open(&marks))?
-            .take(most)
-            .read_to_end(&mut bytes)?;
+        open(&marks, extent)?.take(most).read_to_end(&mut bytes)?;
         let marks = bytes.as_chunks().0.iter().map(|mark| {
             let mark = u64::from_le_bytes(*mark);
             let stream = if mark & 1 == 1 {
@@ -287,7 +285,7 @@ impl Record {
     pub(crate) fn without_marks(dir: &Path, extent: Extent) -> io::Result<Self> {
         let (output, _) = paths(dir, extent);
         Ok(Self {
-            output: dir::insist(&output, || File::open(&output))?,
+            output: open(&output, extent)?,
             marks: Vec::new(),
             hole: extent.dropped,
         })
@@ -371,6 +369,14 @@ impl Record {
             .map(move |((from, _), to)| ((*from).max(start), to.min(end)))
             // A hole may reach beyond the end of a file that could not grow.
             .filter(|(from, to)| from < to)
+    }
+}
+
+fn open(path: &Path, extent: Extent) -> io::Result<File> {
+    match extent.memory {
+        // The names of files in memory are links.
+        Some(_) => File::open(path),
+        None => dir::open(path),
     }
 }
 

@@ -15,7 +15,10 @@ use std::{
 
 use lmcp_core::{Caller, Cx, Error, ToolError, ToolResult};
 use lmcp_private::guards::MOST_RIGHTS;
-use rustix::fs::{FlockOperation, flock};
+use rustix::{
+    fs::{FlockOperation, flock},
+    io::Errno,
+};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -211,19 +214,28 @@ impl Store {
     }
 
     /// Returns the jobs of an owner that have no more rights than this server: running ones first, then the newest first.
-    pub(crate) fn list(&self, owner: &str) -> Vec<Job> {
-        let mut jobs: Vec<_> = self
-            .folders()
-            .filter_map(|(id, _)| self.read(id).ok())
-            .collect();
-        jobs.retain(|job| self.is_open_to(job, owner));
+    ///
+    /// # Errors
+    /// The folders, or a record, may not be read. Records that make no sense are left out.
+    pub(crate) fn list(&self, owner: &str) -> ToolResult<Vec<Job>> {
+        let failed = |err| ToolError::new("the records of jobs cannot be read").source(err);
+        let mut jobs = Vec::new();
+        for (id, _) in self.try_folders().map_err(failed)? {
+            match self.read(id) {
+                Ok(job) if self.is_open_to(&job, owner) => jobs.push(job),
+                Err(err) if err.kind() == io::ErrorKind::PermissionDenied => {
+                    return Err(failed(err));
+                }
+                Ok(_) | Err(_) => {}
+            }
+        }
         let order = |job: &Job| {
             let is_over = job.state != State::Running;
             let started = (job.about.started, job.about.started_ms);
             (is_over, Reverse(started), job.id.clone())
         };
         jobs.sort_by_cached_key(order);
-        jobs
+        Ok(jobs)
     }
 
     /// Returns a job of this owner that has no more rights than this server.
@@ -236,7 +248,12 @@ impl Store {
         if !is_id {
             return Err(unknown());
         }
-        let job = self.read(id.to_owned()).map_err(|_| unknown())?;
+        let job = self.read(id.to_owned()).map_err(|err| match err.kind() {
+            io::ErrorKind::PermissionDenied => {
+                ToolError::new("the record of the job cannot be read").source(err)
+            }
+            _ => unknown(),
+        })?;
         if self.is_open_to(&job, owner) {
             Ok(job)
         } else {
@@ -253,7 +270,7 @@ impl Store {
     pub(crate) fn running(&self) -> Counts {
         let mut counts = Counts::new();
         let jobs = self.folders().map(|(_, dir)| dir);
-        for dir in jobs.filter(|dir| is_locked(dir) && dir.join(dir::KEPT).exists()) {
+        for dir in jobs.filter(|dir| is_locked(dir) && dir::is_there(&dir.join(dir::KEPT))) {
             // A job whose record cannot be read has no owner, but it runs.
             let owner = About::read(&dir).map_or(String::new(), |about| about.owner);
             let payer = Caller::payer_of(&owner).to_owned();
@@ -280,11 +297,12 @@ impl Store {
     }
 
     fn folders(&self) -> impl Iterator<Item = (String, PathBuf)> {
-        let entries = dir::insist(&self.dir, || fs::read_dir(&self.dir))
-            .into_iter()
-            .flatten()
-            .flatten();
-        entries.filter_map(|entry| Some((entry.file_name().into_string().ok()?, entry.path())))
+        self.try_folders().into_iter().flatten()
+    }
+
+    fn try_folders(&self) -> io::Result<impl Iterator<Item = (String, PathBuf)>> {
+        let entries = dir::insist(&self.dir, || fs::read_dir(&self.dir))?.flatten();
+        Ok(entries.filter_map(|entry| Some((entry.file_name().into_string().ok()?, entry.path()))))
     }
 
     fn read(&self, id: String) -> io::Result<Job> {
@@ -295,6 +313,7 @@ impl Store {
         let runs = is_locked(&dir);
         let end: Option<End> = match dir::read_small(&dir.join(dir::END), MOST_RECORD) {
             Ok(bytes) => Some(serde_json::from_slice(&bytes)?),
+            Err(err) if err.kind() == io::ErrorKind::PermissionDenied => return Err(err),
             Err(_) => None,
         };
         let state = match &end {
@@ -308,7 +327,9 @@ impl Store {
             // The guard is gone, so the processes that it watched over are gone, too.
             end.left_running.clear();
         }
-        let output_bytes = fs::metadata(dir.join(OUTPUT)).map_or(0, |output| output.len());
+        let output = dir.join(OUTPUT);
+        let output = dir::insist(&dir, || fs::symlink_metadata(&output));
+        let output_bytes = output.map_or(0, |output| output.len());
         let pid = dir::read_small(&dir.join(dir::KEPT), MOST_RECORD).ok();
         let pid = pid.and_then(|pid| String::from_utf8(pid).ok()?.parse().ok());
         Ok(Job {
@@ -396,7 +417,7 @@ impl Job {
     }
 
     fn is_kept(&self) -> bool {
-        self.dir.join(dir::KEPT).exists()
+        dir::is_there(&self.dir.join(dir::KEPT))
     }
 }
 
@@ -488,13 +509,13 @@ fn remove_all(doomed: &[PathBuf]) {
     }
 }
 
-/// Returns whether a guard holds the lock of the folder.
+/// Returns whether a guard holds the lock of the folder. A lock that cannot be looked at counts as held.
 pub(super) fn is_locked(dir: &Path) -> bool {
-    let path = dir.join(OUTPUT);
-    let Ok(output) = dir::insist(&path, || File::open(&path)) else {
-        return false;
-    };
-    flock(&output, FlockOperation::NonBlockingLockShared).is_err()
+    match dir::open(&dir.join(OUTPUT)) {
+        Ok(output) => flock(&output, FlockOperation::NonBlockingLockShared).is_err(),
+        // A command can put a link in its place.
+        Err(err) => !dir::is_absent(&err) && Errno::from_io_error(&err) != Some(Errno::LOOP),
+    }
 }
 
 /// Makes a name that nobody can guess: 80 bits.

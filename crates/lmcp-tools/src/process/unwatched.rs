@@ -55,13 +55,7 @@ pub(super) async fn ask(job: &Job, ask: &Ask) -> io::Result<GuardAnswer> {
 fn ask_at(dir: &Path, lines: &[u8]) -> io::Result<GuardAnswer> {
     let opened = dir::insist(dir, || File::open(dir))?;
     let path = dir::short_path(&opened, dir::SOCKET);
-    let socket = match meet(&path) {
-        Err(err) if err.kind() == io::ErrorKind::PermissionDenied => {
-            lmcp_private::restore(&dir.join(dir::SOCKET));
-            meet(&path)?
-        }
-        met => met?,
-    };
+    let socket = dir::insist(&dir.join(dir::SOCKET), || meet(&path))?;
     let guard = Some(socket_peercred(&socket)?.pid);
     let said = talk(&socket, lines).map_err(|err| match err.kind() {
         io::ErrorKind::WouldBlock => io::ErrorKind::TimedOut.into(),

@@ -170,16 +170,27 @@ async fn variables_do_nothing_before_the_fence_is_there() {
 
 #[tokio::test]
 async fn a_root_that_is_replaced_opens_nothing_else() {
-    let (state, root) = (dir(), dir());
-    fs::create_dir(root.path().join("sub")).unwrap();
+    let (state, root, top) = (dir(), dir(), dir());
+    let other = top.path().join("other");
+    for folder in [&root.path().join("sub"), &other] {
+        fs::create_dir(folder).unwrap();
+    }
     let mut settings = settings(state.path());
-    settings.roots = vec![root.path().to_owned(), root.path().join("sub")];
+    settings.roots = vec![
+        root.path().to_owned(),
+        root.path().join("sub"),
+        other.clone(),
+    ];
     let server = start(settings);
     let host = Host { server, state };
     let swapped = host.shell("mv sub sub2 && ln -s / sub && echo done").await;
     assert_eq!(swapped["stdout"], "done\n", "{swapped}");
-    let args = json!({"command": "cat /etc/shadow; ls /root; echo here"});
-    let ran = host.call("shell", args).await;
+    // A command can do this below a root, so it stops no other command.
+    let look = "cat /etc/shadow; ls /root >/dev/null 2>&1 && echo open; echo here";
+    assert_eq!(host.shell(look).await["stdout"], "here\n");
+    fs::rename(&other, top.path().join("moved")).unwrap();
+    std::os::unix::fs::symlink("/", &other).unwrap();
+    let ran = host.call("shell", json!({"command": look})).await;
     let said = text(&ran);
     assert!(
         ran.is_error && said.contains("no longer what it was") && !said.contains("here"),

@@ -112,6 +112,27 @@ async fn a_forged_record_costs_nothing_and_hides_no_other() {
     assert!(text(&listed).contains(id), "{}", text(&listed));
 }
 
+#[tokio::test]
+async fn a_pipe_in_the_place_of_output_holds_nobody_up() {
+    let host = Host::new();
+    let started = host.value("shell_bg", json!({"command": "true"})).await;
+    let id = started["id"].as_str().unwrap();
+    host.value("job_output", json!({"id": id, "wait_exit": true}))
+        .await;
+    let output = host.state.path().join("jobs").join(id).join("output");
+    fs::remove_file(&output).unwrap();
+    let made = std::process::Command::new("mkfifo").arg(&output).status();
+    assert!(made.unwrap().success());
+    let listed = host.value("jobs", json!({"all": true})).await;
+    assert_eq!(listed["jobs"][0]["id"], id);
+    host.call("job_output", json!({"id": id})).await;
+    let next = start(settings(host.state.path()));
+    let client = next.client();
+    let listed = client.call_tool("jobs", json!({"all": true}));
+    let listed = listed.await.unwrap();
+    assert!(text(&listed).contains(id), "{}", text(&listed));
+}
+
 /// What the first release wrote: one file with everything.
 #[tokio::test]
 async fn a_record_of_an_earlier_server_is_still_listed() {

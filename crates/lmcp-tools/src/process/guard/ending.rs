@@ -65,7 +65,7 @@ impl Guard {
         if self.look_at <= now {
             self.look_at = now + STILL_THERE;
             // A job without its record can be found by nobody.
-            if self.listener.is_some() && !self.order.dir.exists() {
+            if self.listener.is_some() && !dir::is_there(&self.order.dir) {
                 self.begin_stop(Duration::from_millis(self.order.grace_ms));
             }
         }
@@ -225,7 +225,7 @@ impl Guard {
         let is_over = self.order.passing && self.orphaned;
         // The command may have changed the mode of the folder so that it cannot be read.
         let _ = dir::put_right(dir);
-        if dir.join(dir::KEPT).exists() && !is_over {
+        if dir::is_there(&dir.join(dir::KEPT)) && !is_over {
             let _ = remove_tree(&dir.join(dir::SCRATCH));
             return;
         }

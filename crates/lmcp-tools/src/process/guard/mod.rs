@@ -42,7 +42,7 @@ use rustix::{
 
 use super::{
     dir::{self, in_dir},
-    peers::{self, Confined},
+    peers::{self, Confined, Gate},
     protocol::{Ask, End, Order, Stdin, Word},
     spool::{Spool, Stream},
     tree,
@@ -124,6 +124,8 @@ struct Guard {
     look_at: Instant,
     /// Processes that connected, and may do less than the command.
     confined: Confined,
+    /// What the socket gives: the rights of the command.
+    gate: Gate,
 }
 
 /// Whether the guard is ending everything.
@@ -240,6 +242,7 @@ impl Guard {
             told: 0,
             look_at: started + STILL_THERE,
             confined: Confined::default(),
+            gate: Gate::of_command(order.rights.clone()),
             order,
         })
     }
@@ -410,10 +413,9 @@ impl Guard {
         let from = socket_peercred(&socket).map(|peer| peer.pid);
         // The command itself must not control its guard, nor must a process with fewer rights.
         let is_refused = |pid: Pid| {
-            let rights = &self.order.rights;
             // The cheaper check comes first.
             tree::is_below(pid, getpid())
-                || peers::admit(rights, &self.confined, Some(pid), &socket).is_err()
+                || peers::admit(&self.gate, &self.confined, Some(pid), &socket).is_err()
         };
         if from.map_or(true, is_refused) || !self.has_place() {
             return;
