@@ -63,7 +63,13 @@ impl Roots {
         let roots = paths
             .iter()
             .map(|path| Root::open(path))
-            .collect::<Result<_, _>>()?;
+            .collect::<Result<Vec<_>, _>>()?;
+        for (inner, outer) in roots
+            .iter()
+            .flat_map(|one| roots.iter().map(move |other| (one, other)))
+        {
+            inner.expect_no_way_out_of(outer)?;
+        }
         Ok(Self {
             roots,
             stand_in: None,
@@ -198,6 +204,22 @@ impl Root {
             names: [absolute, real],
             dir,
         })
+    }
+
+    /// Checks that this root does not lie outside of another one though its name lies inside of that one. A command that may write in the other
+    /// root can have put a link there since the operator chose the roots.
+    fn expect_no_way_out_of(&self, outer: &Self) -> Result<(), Error> {
+        let [name, real] = &self.names;
+        let is_inside = outer.names.iter().any(|outer| name.starts_with(outer));
+        if !is_inside || real.starts_with(&outer.names[1]) {
+            return Ok(());
+        }
+        Err(Error::config(format!(
+            "the root {} lies in the root {}, but is a link to {}, which commands can have made; name the folder itself",
+            name.display(),
+            outer.names[0].display(),
+            real.display()
+        )))
     }
 }
 

@@ -307,6 +307,28 @@ async fn a_root_that_is_replaced_stays_what_it_was() {
     bench.read(bench.path("root/secret")).await.unwrap_err();
 }
 
+#[test]
+fn a_root_that_leads_out_of_another_root_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let [outer, inner, secret] =
+        ["outer", "outer/inner", "secret"].map(|name| folder.path().join(name));
+    fs::create_dir_all(&inner).unwrap();
+    fs::create_dir(&secret).unwrap();
+    let start = || {
+        let mut settings = Settings::default();
+        settings.roots = vec![outer.clone(), inner.clone()];
+        HostTools::new(settings).map(drop)
+    };
+    start().unwrap();
+    fs::remove_dir(&inner).unwrap();
+    symlink(&secret, &inner).unwrap();
+    let words = start().unwrap_err().to_string();
+    assert!(
+        words.contains("outer/inner") && words.contains("secret"),
+        "{words}"
+    );
+}
+
 #[tokio::test]
 async fn each_of_several_roots_is_its_own_world() {
     let bench = Bench::with(|settings| {
