@@ -292,16 +292,34 @@ impl Reservation {
     /// # Errors
     /// The bytes do not fit now. The bytes that were set aside before stay so.
     pub fn grow(&mut self, more: usize) -> Result<(), NoRoom> {
+        if self.grows(more, 1) {
+            return Ok(());
+        }
+        Err(self.account.no_room(more, self.bytes + more))
+    }
+
+    /// Sets more bytes aside for something that the caller can do without, such as events that a client may come back for. They fit
+    /// only while the caller holds at most half of its share, so that they never take the room of its calls. `false`: nothing
+    /// was set aside.
+    pub fn grow_if_spare(&mut self, more: usize) -> bool {
+        self.grows(more, 2)
+    }
+
+    /// Sets more bytes aside if the caller would hold no more than its share, divided by this number.
+    fn grows(&mut self, more: usize, part: usize) -> bool {
+        if more == 0 {
+            return true;
+        }
         let (payer, shared) = (&self.account.0, &self.account.0.budget.0);
         let mine = payer.used.fetch_add(more, Ordering::AcqRel) + more;
         let all = shared.add(more);
-        if more == 0 || is_fair(mine, all, shared.usable) {
+        if is_fair(mine.saturating_mul(part), all, shared.usable) {
             self.bytes += more;
-            return Ok(());
+            return true;
         }
         payer.used.fetch_sub(more, Ordering::AcqRel);
         shared.used.fetch_sub(more, Ordering::AcqRel);
-        Err(self.account.no_room(more, self.bytes + more))
+        false
     }
 
     /// Sets more bytes aside, and waits until they fit.

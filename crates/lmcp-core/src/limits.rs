@@ -126,11 +126,13 @@ pub struct Limits {
     /// connections, which have a limit of their own. A call that ends in its first turn needs no place, and neither does
     /// one that waits for an answer to a question.
     pub session_calls: usize,
-    /// Events of one stream that are kept for a client whose connection broke, in bytes. 64 KiB, but always the last event.
+    /// Events of one stream that are kept for a client whose connection broke, in bytes: 256 for each, and its text. 64 KiB, but always
+    /// the last event. The stream of a session keeps fewer where its caller holds half of its share of [`Limits::memory_bytes`].
     pub replay_bytes: usize,
-    /// The same for all streams that have ended, together. 4 MiB.
+    /// The same for all streams that have ended, and streams of sessions that nobody reads, together. 4 MiB. Past it, the caller that
+    /// has most of them loses its oldest.
     pub replay_total_bytes: usize,
-    /// How long a client may come back for the rest of a stream that has ended. 2 minutes.
+    /// How long a client may come back for the rest of a stream that has ended, or for the stream of its session. 2 minutes.
     pub replay_wait: Duration,
     /// How soon a call over HTTP that still runs is answered with a stream, which the client can come back to if it
     /// breaks. 1 s. Only 2025-11-25 has such streams; in other revisions [`Limits::keep_alive`] decides.

@@ -193,7 +193,10 @@ pub(crate) fn call(
         answer_room: None,
     };
     let calls = vec![started];
-    match shared.sessions.run(held.id, priming, accept.events, calls) {
+    match shared
+        .sessions
+        .run(held.id, caller, priming, accept.events, calls)
+    {
         Ok(reader) => {
             let answer = answer(Arc::clone(shared), held.id, reader, accept, Form::One);
             Answer::Later(Box::pin(answer))
@@ -246,7 +249,9 @@ async fn try_batch(
         }
     };
     let reader = runs.map(|(held, calls)| {
-        let reader = shared.sessions.run(held.id, false, accept.events, calls);
+        let reader = shared
+            .sessions
+            .run(held.id, caller, false, accept.events, calls);
         reader.map(|reader| (held, reader))
     });
     // The calls run now, so these messages can cancel and answer them.

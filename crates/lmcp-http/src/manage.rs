@@ -66,6 +66,7 @@ fn listen(shared: &Shared, caller: Caller) -> Response<Body> {
         Ok(_) => return no_sessions(),
         Err((status, error)) => return refuse(status, &error),
     };
+    let payer = caller.payer();
     let came_back = caller.header(wire::LAST_EVENT_ID).and_then(EventId::parse);
     if let Some(event) = &came_back {
         match shared.sessions.find_stream(&held.id, event.stream) {
@@ -74,7 +75,7 @@ fn listen(shared: &Shared, caller: Caller) -> Response<Body> {
                 return match news(shared, &session, caller) {
                     Ok(news) => {
                         let reader = Reader::resume(&stream, event.number);
-                        standing(shared, &held, reader, news)
+                        standing(shared, &held, &payer, reader, news)
                     }
                     Err(refusal) => *refusal,
                 };
@@ -103,19 +104,29 @@ fn listen(shared: &Shared, caller: Caller) -> Response<Body> {
         Ok(news) => news,
         Err(refusal) => return *refusal,
     };
-    match shared.sessions.stand(&held.id, session.has_priming()) {
+    match shared
+        .sessions
+        .stand(&held.id, session.has_priming(), &payer)
+    {
         Ok(stream) => {
             let reader = Reader::open(&stream);
-            standing(shared, &held, reader, news)
+            standing(shared, &held, &payer, reader, news)
         }
         Err(error) => refuse(StatusCode::SERVICE_UNAVAILABLE, &error),
     }
 }
 
 /// Makes the stream of a session, for as long as its client reads it.
-fn standing(shared: &Shared, held: &Held, reader: Reader, news: Messages) -> Response<Body> {
+fn standing(
+    shared: &Shared,
+    held: &Held,
+    payer: &str,
+    reader: Reader,
+    news: Messages,
+) -> Response<Body> {
     let leaving = Leaving {
         sessions: Arc::downgrade(&shared.sessions),
+        payer: payer.into(),
         session: held.id,
         stream: reader.stream().number,
     };

@@ -2,7 +2,8 @@
 //! for the rest.
 //!
 //! A stream has one reader at a time; a later reader takes over. If the reader falls behind, the calls wait; if there is no
-//! reader, the oldest events are dropped.
+//! reader, the oldest events are dropped. The events of a session's own stream count as memory of its caller, and where that is
+//! short, the oldest are dropped, too.
 
 use std::{
     collections::VecDeque,
@@ -13,7 +14,7 @@ use std::{
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use bytes::Bytes;
-use lmcp_core::{Message, MessageKind};
+use lmcp_core::{Account, Message, MessageKind, Reservation};
 use lmcp_wire::RequestId;
 use tokio::sync::Notify;
 
@@ -88,6 +89,8 @@ pub(crate) struct Stream {
     /// Whether the stream begins with an event that has only a name.
     pub(crate) priming: bool,
     kept: Kept,
+    /// The account that pays for the events. `None`: the call that the stream answers has paid.
+    account: Option<Account>,
     log: Mutex<Log>,
     /// Notified when a reader has read or left.
     read: Notify,
@@ -108,6 +111,8 @@ struct Log {
     /// The number of events that were dropped before the first of `events`.
     dropped: u64,
     bytes: usize,
+    /// The memory of the events, if it is counted here.
+    counted: Option<Reservation>,
     /// No more messages will come.
     ended: bool,
     /// An event was sent, so the client knows a name and can come back.
@@ -127,6 +132,15 @@ struct Said {
     response: bool,
 }
 
+/// The memory that an event takes besides its text.
+const EVENT_BYTES: usize = 256;
+
+impl Said {
+    fn bytes(&self) -> usize {
+        self.json.len() + EVENT_BYTES
+    }
+}
+
 /// The state of a stream before anybody reads it.
 pub(crate) enum Opening {
     /// All messages that will ever come, and all of them responses.
@@ -136,9 +150,10 @@ pub(crate) enum Opening {
 }
 
 impl Stream {
-    /// The stream of a session.
-    pub(crate) fn standing(number: u64, priming: bool, most: usize) -> Arc<Self> {
-        Self::with(number, Answers::Nothing, priming, Kept::Events(most))
+    /// The stream of a session, whose events count as memory of this account.
+    pub(crate) fn standing(number: u64, priming: bool, most: usize, account: Account) -> Arc<Self> {
+        let (answers, kept) = (Answers::Nothing, Kept::Events(most));
+        Self::with(number, answers, priming, kept, Some(account))
     }
 
     /// The stream of an answer to these requests.
@@ -152,15 +167,22 @@ impl Stream {
             (Some(id), None) => Answers::Request(id.clone()),
             _ => Answers::Something,
         };
-        Self::with(number, answers, priming, kept)
+        Self::with(number, answers, priming, kept, None)
     }
 
-    fn with(number: u64, answers: Answers, priming: bool, kept: Kept) -> Arc<Self> {
+    fn with(
+        number: u64,
+        answers: Answers,
+        priming: bool,
+        kept: Kept,
+        account: Option<Account>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             number,
             answers,
             priming,
             kept,
+            account,
             log: Mutex::default(),
             read: Notify::new(),
         })
@@ -193,9 +215,11 @@ impl Stream {
             return;
         }
         let json = reply.into_json();
-        log.bytes += json.len();
-        log.events.push_back(Said { json, response });
+        let said = Said { json, response };
+        log.bytes += said.bytes();
+        log.events.push_back(said);
         log.trim(self.kept);
+        log.count(self.account.as_ref());
         log.wake();
     }
 
@@ -278,7 +302,7 @@ impl Log {
         };
         let unread = usize::try_from(self.end().saturating_sub(position)).unwrap_or(usize::MAX);
         let unread = self.events.iter().rev().take(unread);
-        unread.map(|event| event.json.len()).sum::<usize>() >= most
+        unread.map(Said::bytes).sum::<usize>() >= most
     }
 
     /// Drops the oldest events, but never the last one, nor those that the reader has not read.
@@ -286,12 +310,40 @@ impl Log {
         let Kept::Events(most) = kept else {
             return;
         };
-        while self.bytes > most && self.events.len() > 1 && self.position != Some(self.dropped) {
-            if let Some(event) = self.events.pop_front() {
-                self.bytes -= event.json.len();
-                self.dropped += 1;
+        while self.bytes > most && self.drops_oldest() {}
+    }
+
+    /// Counts the events as memory of this account. Where it has none to spare, the oldest events are dropped.
+    fn count(&mut self, account: Option<&Account>) {
+        let Some(account) = account else {
+            return;
+        };
+        let counted = self.counted.take();
+        let mut counted = counted.unwrap_or_else(|| account.take(0));
+        loop {
+            let more = self.bytes.saturating_sub(counted.bytes());
+            if counted.grow_if_spare(more) {
+                break;
+            }
+            if !self.drops_oldest() {
+                counted.join(account.take(more));
+                break;
             }
         }
+        counted.shrink_to(self.bytes);
+        self.counted = Some(counted);
+    }
+
+    /// Drops the oldest event. `false`: it is the last one, or the reader has not read it.
+    fn drops_oldest(&mut self) -> bool {
+        if self.events.len() <= 1 || self.position == Some(self.dropped) {
+            return false;
+        }
+        if let Some(event) = self.events.pop_front() {
+            self.bytes -= event.bytes();
+            self.dropped += 1;
+        }
+        true
     }
 
     fn wake(&mut self) {
@@ -409,6 +461,7 @@ impl Drop for Reader {
             log.position = None;
         }
         log.trim(self.stream.kept);
+        log.count(self.stream.account.as_ref());
         drop(log);
         self.stream.read.notify_waiters();
     }

@@ -26,6 +26,7 @@ use crate::{
     cross::{self, Answers},
     limits::{ARGUMENTS_WAIT, ASK_WAIT, ROUNDS, TOOL_PAGES},
     mirrored,
+    news::News,
     slot::{Question, Said, Slot},
     state::{AtStart, Origin, Shared, question},
 };
@@ -368,14 +369,15 @@ impl Turn {
                 report.message = params.message;
                 Reply::Progress(report)
             }
-            Said::Notice(method, params) if &*method == notification::MESSAGE => {
-                match serde_json::from_str::<LoggingMessageParams>(params.get()) {
+            Said::Notice(news) if &*news.method == notification::MESSAGE => {
+                match serde_json::from_str::<LoggingMessageParams>(news.params.get()) {
                     Ok(params) => Reply::Log(params),
                     Err(_) => return,
                 }
             }
-            Said::Notice(method, params) => {
-                Reply::Notify(lmcp_core::Notice::new(String::from(method), params))
+            Said::Notice(News { method, params, .. }) => {
+                let params = (*params).to_owned();
+                Reply::Notify(lmcp_core::Notice::new(method.to_string(), params))
             }
             Said::Question(_) | Said::Done(_) => return,
         };

@@ -40,6 +40,7 @@ mod limits;
 mod listen;
 mod listeners;
 mod mirrored;
+mod news;
 mod per_client;
 mod ping;
 mod pump;

@@ -30,6 +30,10 @@ pub(crate) const NOTICES_BYTES: usize = 1 << 20;
 /// room is not passed on.
 pub(crate) const ALL_NOTICES_BYTES: usize = 16 << 20;
 
+/// Longest `_meta` in the notice of a server that a resource or a list has changed, in bytes. A longer one is left out, as is all else but
+/// the URI.
+pub(crate) const NEWS_META: usize = 1024;
+
 /// How often a server may ask before it answers one request. Then the request fails.
 pub(crate) const ROUNDS: usize = 32;
 

@@ -16,6 +16,7 @@ use crate::{
     callers::Client,
     limits::{END_WAIT, WATCHED},
     listeners::{Listeners, Wanted},
+    news::News,
     slot::{Said, Slot},
     state::{Shared, State},
 };
@@ -114,8 +115,8 @@ impl Shared {
         }
         loop {
             match listening.slot.next().await {
-                Said::Notice(method, params) => {
-                    let notice = Notice::new(String::from(method), params);
+                Said::Notice(News { method, params, .. }) => {
+                    let notice = Notice::new(method.to_string(), (*params).to_owned());
                     say.say(Reply::Notify(notice)).await;
                 }
                 Said::Done(result) => return Ok(result?.into()),

@@ -9,13 +9,9 @@ use std::{
 use lmcp_client::conversation::{ListWishes, Watched, Wishes};
 use lmcp_core::session::SessionState;
 use lmcp_wire::{RpcError, method::notification, resource::covers};
-use serde::Deserialize;
-use serde_json::{
-    json,
-    value::{RawValue, to_raw_value},
-};
+use serde_json::value::RawValue;
 
-use crate::{limits::MISSED, slot::Slot};
+use crate::{limits::MISSED, news::News, slot::Slot};
 
 /// The notifications that one listener wants.
 pub(crate) struct Wanted {
@@ -30,7 +26,7 @@ pub(crate) struct Listeners {
     all: BTreeMap<u64, Listener>,
     /// Sessions that watch resources. The watched resources are part of the session state, so that they last as long as the
     /// session.
-    sessions: Vec<Watching>,
+    sessions: BTreeMap<u64, Watching>,
     uris: Watchers,
     tasks: Watchers,
     last: u64,
@@ -47,8 +43,9 @@ struct Listener {
 
 /// A session, with the resources that it watched at the last look.
 struct Watching {
-    number: u64,
     live: Weak<SessionState>,
+    /// The listeners of the session: its streams.
+    streams: BTreeSet<u64>,
     watched: BTreeSet<String>,
     /// Resources that changed while the session had no stream: its next stream is told first.
     missed: BTreeSet<String>,
@@ -70,6 +67,10 @@ impl Listeners {
         }
         self.last += 1;
         let number = self.last;
+        let watching = session.and_then(|session| self.sessions.get_mut(&session));
+        if let Some(watching) = watching {
+            watching.streams.insert(number);
+        }
         self.uris.add(number, &wanted.watched, &mut wishes.watched);
         self.tasks.add(number, &wanted.tasks, &mut wishes.tasks);
         let listener = Listener {
@@ -84,7 +85,14 @@ impl Listeners {
     }
 
     pub(crate) fn remove(&mut self, number: u64, wishes: &mut Wishes) {
-        if let Some(Listener { wanted, .. }) = self.all.remove(&number) {
+        if let Some(Listener {
+            wanted, session, ..
+        }) = self.all.remove(&number)
+        {
+            let watching = session.and_then(|session| self.sessions.get_mut(&session));
+            if let Some(watching) = watching {
+                watching.streams.remove(&number);
+            }
             let (uris, tasks) = (&wanted.watched, &wanted.tasks);
             self.uris.remove(number, uris, &mut wishes.watched);
             self.tasks.remove(number, tasks, &mut wishes.tasks);
@@ -144,35 +152,37 @@ impl Listeners {
     /// Takes over the resources that this session watches now. Returns the number of the session.
     pub(crate) fn heed(&mut self, live: &Weak<SessionState>, wishes: &mut Wishes) -> u64 {
         self.sweep(wishes);
-        let known = self.sessions.iter();
-        let place = known.clone().position(|one| one.live.ptr_eq(live));
-        let place = place.unwrap_or_else(|| {
+        let mut known = self.sessions.iter();
+        let number = known.find(|(_, one)| one.live.ptr_eq(live));
+        let number = number.map(|(number, _)| *number).unwrap_or_else(|| {
             self.last += 1;
-            self.sessions.push(Watching {
-                number: self.last,
-                live: Weak::clone(live),
-                watched: BTreeSet::new(),
-                missed: BTreeSet::new(),
-            });
-            self.sessions.len() - 1
+            self.last
         });
-        let session = &mut self.sessions[place];
+        let session = self.sessions.entry(number).or_insert_with(|| Watching {
+            live: Weak::clone(live),
+            streams: BTreeSet::new(),
+            watched: BTreeSet::new(),
+            missed: BTreeSet::new(),
+        });
         let now = live.upgrade().map(|live| live.watched());
         let now: BTreeSet<_> = now.into_iter().flatten().collect();
         let (new, old) = (&now - &session.watched, &session.watched - &now);
-        self.uris.add(session.number, &new, &mut wishes.watched);
-        self.uris.remove(session.number, &old, &mut wishes.watched);
+        self.uris.add(number, &new, &mut wishes.watched);
+        self.uris.remove(number, &old, &mut wishes.watched);
         session.watched = now;
-        session.number
+        number
     }
 
     /// Forgets sessions that have ended.
     fn sweep(&mut self, wishes: &mut Wishes) {
-        let is_over = |session: &mut Watching| session.live.strong_count() == 0;
-        for session in self.sessions.extract_if(.., is_over) {
-            let uris = &mut self.uris;
-            uris.remove(session.number, &session.watched, &mut wishes.watched);
-        }
+        let uris = &mut self.uris;
+        self.sessions.retain(|number, session| {
+            let is_over = session.live.strong_count() == 0;
+            if is_over {
+                uris.remove(*number, &session.watched, &mut wishes.watched);
+            }
+            !is_over
+        });
     }
 
     /// Ends all streams.
@@ -185,18 +195,15 @@ impl Listeners {
     /// Tells all listeners that everything which they watch may have changed: a server is there again, and nobody heard what changed
     /// while it was away. Each listener is told what it watches itself, and nothing of what others watch.
     pub(crate) fn may_have_changed(&mut self) {
-        let nothing = nothing();
-        self.tell(notification::TOOLS_CHANGED, &nothing, |one| one.tools);
-        self.tell(notification::PROMPTS_CHANGED, &nothing, |one| one.prompts);
-        self.tell(notification::RESOURCES_CHANGED, &nothing, |one| {
-            one.resources
-        });
+        self.tell(&News::list(notification::TOOLS_CHANGED));
+        self.tell(&News::list(notification::PROMPTS_CHANGED));
+        self.tell(&News::list(notification::RESOURCES_CHANGED));
         for listener in self.all.values() {
             tell_each(&listener.wanted.watched, &listener.slot);
         }
-        for session in &mut self.sessions {
-            let mut its = self.all.values();
-            match its.find(|one| one.session == Some(session.number)) {
+        for session in self.sessions.values_mut() {
+            let stream = session.streams.first();
+            match stream.and_then(|number| self.all.get(number)) {
                 Some(listener) => tell_each(&session.watched, &listener.slot),
                 None => {
                     let watched = session.watched.iter().take(MISSED);
@@ -209,73 +216,75 @@ impl Listeners {
     /// Passes a notification to the listeners that want it. `false`: it is another kind of notification.
     pub(crate) fn hear(&mut self, method: &str, params: &RawValue) -> bool {
         match method {
-            notification::TOOLS_CHANGED => self.tell(method, params, |one| one.tools),
-            notification::PROMPTS_CHANGED => self.tell(method, params, |one| one.prompts),
-            notification::RESOURCES_CHANGED => self.tell(method, params, |one| one.resources),
-            notification::RESOURCE_UPDATED => {
-                if let Some(uri) = said(params).uri {
-                    self.tell_of_resource(&uri, params);
-                }
-            }
-            notification::TASKS => {
-                let task = said(params).task_id;
-                for number in task.iter().flat_map(|task| self.tasks.of(task)) {
+            notification::TOOLS_CHANGED
+            | notification::PROMPTS_CHANGED
+            | notification::RESOURCES_CHANGED
+            | notification::RESOURCE_UPDATED
+            | notification::TASKS => {}
+            _ => return false,
+        }
+        let Some(news) = News::read(method, params) else {
+            return true;
+        };
+        match (method, news.about.clone()) {
+            (notification::RESOURCE_UPDATED, Some(uri)) => self.tell_of_resource(&uri, &news),
+            (notification::TASKS, Some(task)) => {
+                for number in self.tasks.of(&task) {
                     if let Some(listener) = self.all.get(number) {
-                        listener.slot.notice(method.into(), params.to_owned());
+                        listener.slot.notice(news.clone());
                     }
                 }
             }
-            _ => return false,
+            _ => self.tell(&news),
         }
         true
     }
 
-    fn tell(&self, method: &str, params: &RawValue, wants: impl Fn(ListWishes) -> bool) {
-        for listener in self.all.values().filter(|one| wants(one.wanted.lists)) {
-            listener.slot.notice(method.into(), params.to_owned());
+    /// Tells of a changed list.
+    fn tell(&self, news: &News) {
+        for listener in self.all.values() {
+            let wanted = listener.wanted.lists;
+            let is_wanted = match &*news.method {
+                notification::TOOLS_CHANGED => wanted.tools,
+                notification::PROMPTS_CHANGED => wanted.prompts,
+                _ => wanted.resources,
+            };
+            if is_wanted {
+                listener.slot.notice(news.clone());
+            }
         }
     }
 
-    fn tell_of_resource(&mut self, uri: &str, params: &RawValue) {
-        let mut watchers = self.uris.covering(uri);
-        if watchers.is_empty() {
-            return;
-        }
-        for (number, listener) in &self.all {
-            let in_session = listener.session.filter(|number| watchers.contains(number));
-            if watchers.contains(number) || in_session.is_some_and(|it| self.watches(it, uri)) {
-                let method = notification::RESOURCE_UPDATED;
-                listener.slot.notice(method.into(), params.to_owned());
+    fn tell_of_resource(&mut self, uri: &str, news: &News) {
+        for number in self.uris.covering(uri) {
+            if let Some(listener) = self.all.get(&number) {
+                listener.slot.notice(news.clone());
+                continue;
             }
-        }
-        for session in self.all.values().filter_map(|listener| listener.session) {
-            watchers.remove(&session);
-        }
-        let unheard = self.sessions.iter_mut();
-        for session in unheard.filter(|one| watchers.contains(&one.number)) {
-            if session.missed.len() < MISSED {
-                session.missed.insert(uri.to_owned());
+            let Some(session) = self.sessions.get_mut(&number) else {
+                continue;
+            };
+            if session.streams.is_empty() {
+                if session.missed.len() < MISSED {
+                    session.missed.insert(uri.to_owned());
+                }
+            } else if session.watches(uri) {
+                let streams = session.streams.iter();
+                for stream in streams.filter_map(|number| self.all.get(number)) {
+                    stream.slot.notice(news.clone());
+                }
             }
         }
     }
 
     /// Reports the changes while the session had no stream.
     fn tell_missed(&mut self, session: u64, slot: &Slot) {
-        let mut sessions = self.sessions.iter_mut();
-        let Some(session) = sessions.find(|one| one.number == session) else {
+        let Some(session) = self.sessions.get_mut(&session) else {
             return;
         };
-        let live = session.live.upgrade();
         let mut missed = std::mem::take(&mut session.missed);
-        missed.retain(|uri| live.as_ref().is_some_and(|live| live.watches(uri)));
+        missed.retain(|uri| session.watches(uri));
         tell_each(&missed, slot);
-    }
-
-    /// Returns whether this session watches a resource now. It may have changed since the last look.
-    fn watches(&self, session: u64, uri: &str) -> bool {
-        let session = self.sessions.iter().find(|one| one.number == session);
-        let live = session.and_then(|session| session.live.upgrade());
-        live.is_some_and(|live| live.watches(uri))
     }
 
     /// Returns the lists that any listener wants.
@@ -290,29 +299,22 @@ impl Listeners {
     }
 }
 
+impl Watching {
+    /// Returns whether the session watches a resource now. It may have changed since the last look.
+    fn watches(&self, uri: &str) -> bool {
+        self.live.upgrade().is_some_and(|live| live.watches(uri))
+    }
+}
+
 /// Reports a change of each of these resources.
 fn tell_each(uris: &BTreeSet<String>, slot: &Slot) {
     for uri in uris {
-        if let Ok(params) = to_raw_value(&json!({ "uri": uri })) {
-            slot.notice(notification::RESOURCE_UPDATED.into(), params);
-        }
+        slot.notice(News::updated(uri));
     }
 }
 
 fn nothing() -> Box<RawValue> {
     RawValue::from_string("{}".to_owned()).expect("an empty object is JSON")
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Changed {
-    uri: Option<String>,
-    task_id: Option<String>,
-}
-
-/// Reads the subject of a notification.
-fn said(params: &RawValue) -> Changed {
-    serde_json::from_str(params.get()).unwrap_or_default()
 }
 
 /// The watchers of each name.
@@ -398,6 +400,23 @@ mod tests {
         listeners.remove(other, wishes);
         assert!(wishes.is_empty(), "{wishes:?}");
         assert!(listeners.uris.0.is_empty() && listeners.tasks.0.is_empty());
+    }
+
+    #[test]
+    fn all_who_watch_share_one_short_text() {
+        let (mut wishes, mut listeners) = (Wishes::default(), Listeners::default());
+        let slots = [(); 3].map(|()| Arc::new(Slot::new(Room::default())));
+        for slot in &slots {
+            listeners.add(wanted(&["a:1"]), None, Arc::clone(slot), &mut wishes);
+        }
+        let params = format!(r#"{{"uri":"a:1","x":"{}"}}"#, "x".repeat(100_000));
+        let params = RawValue::from_string(params).unwrap();
+        assert!(listeners.hear(notification::RESOURCE_UPDATED, &params));
+        let told: Vec<_> = slots.iter().flat_map(|slot| slot.notices()).collect();
+        let texts = told.iter().map(|news| news.params.get());
+        assert_eq!(texts.collect::<Vec<_>>(), [r#"{"uri":"a:1"}"#; 3]);
+        let is_shared = |news: &News| Arc::ptr_eq(&news.params, &told[0].params);
+        assert!(told.iter().all(is_shared));
     }
 
     #[test]

@@ -7,10 +7,12 @@ use lmcp_client::{
     Channel, Error, Event,
     conversation::{PROBE_WAIT, RUBBISH_BYTES},
 };
+use lmcp_core::is_long;
 use lmcp_wire::RpcError;
 use serde_json::json;
 use tokio::{
     sync::watch,
+    task::yield_now,
     time::{Instant, sleep_until, timeout},
 };
 
@@ -189,6 +191,10 @@ async fn converse(
         match event {
             Event::Line(line) => {
                 if shared.hear_line(&line) {
+                    if is_long(&line) {
+                        // A server that sends one long line after another must not take the turns of others.
+                        yield_now().await;
+                    }
                     continue;
                 }
                 channel.close().await;

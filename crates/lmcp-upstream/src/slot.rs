@@ -14,13 +14,16 @@ use lmcp_wire::{RpcError, method::request, progress::ProgressParams};
 use serde_json::{json, value::RawValue};
 use tokio::sync::Notify;
 
-use crate::limits::{ALL_NOTICES_BYTES, NOTICES, NOTICES_BYTES};
+use crate::{
+    limits::{ALL_NOTICES_BYTES, NOTICES, NOTICES_BYTES},
+    news::News,
+};
 
 /// One message for a caller.
 #[derive(Debug)]
 pub(crate) enum Said {
     Progress(ProgressParams),
-    Notice(Box<str>, Box<RawValue>),
+    Notice(News),
     Question(Question),
     Done(Result<Box<RawValue>, RpcError>),
 }
@@ -70,8 +73,7 @@ pub(crate) struct Slot {
 /// A message that is not the answer.
 #[derive(Debug)]
 struct Waits {
-    method: Box<str>,
-    params: Box<RawValue>,
+    news: News,
     taken: Taken,
 }
 
@@ -116,9 +118,10 @@ impl Slot {
         });
     }
 
-    pub(crate) fn notice(&self, method: Box<str>, params: Box<RawValue>) {
-        let bytes = method.len() + params.get().len();
+    pub(crate) fn notice(&self, news: News) {
+        let bytes = news.bytes();
         self.put(|waiting| {
+            waiting.notices.retain(|one| !news.replaces(&one.news));
             while waiting.notices.len() >= NOTICES || waiting.notice_bytes() + bytes > NOTICES_BYTES
             {
                 if waiting.notices.pop_front().is_none() {
@@ -127,11 +130,7 @@ impl Slot {
             }
             loop {
                 if let Some(taken) = self.room.take(bytes) {
-                    return waiting.notices.push_back(Waits {
-                        method,
-                        params,
-                        taken,
-                    });
+                    return waiting.notices.push_back(Waits { news, taken });
                 }
                 if waiting.notices.pop_front().is_none() {
                     return;
@@ -218,7 +217,7 @@ impl Slot {
             return Some(Said::Progress(params));
         }
         if let Some(notice) = waiting.notices.pop_front() {
-            return Some(Said::Notice(notice.method, notice.params));
+            return Some(Said::Notice(notice.news));
         }
         // A call that has ended has no questions.
         if waiting.done.is_none()
@@ -229,6 +228,13 @@ impl Slot {
         // From here on, the code that writes the message counts its memory.
         waiting.counted = None;
         waiting.done.take().map(Said::Done)
+    }
+
+    /// The notifications that wait.
+    #[cfg(test)]
+    pub(crate) fn notices(&self) -> Vec<News> {
+        let waiting = self.lock();
+        waiting.notices.iter().map(|one| one.news.clone()).collect()
     }
 
     fn put(&self, put: impl FnOnce(&mut Waiting)) {
@@ -272,7 +278,7 @@ mod tests {
     fn told(slot: &Slot, bytes: usize) {
         let text = format!("\"{}\"", "x".repeat(bytes));
         let params = RawValue::from_string(text).expect("a string is JSON");
-        slot.notice("notifications/message".into(), params);
+        slot.notice(News::new("notifications/message", params));
     }
 
     fn waiting(slot: &Slot) -> usize {
@@ -284,8 +290,25 @@ mod tests {
         let slot = Slot::new(Room::default());
         (1..=20).for_each(|part| told(&slot, part * 10_000));
         assert!(waiting(&slot) <= NOTICES_BYTES, "{}", waiting(&slot));
-        let newest = slot.lock().notices.back().map(|one| one.params.get().len());
+        let newest = slot
+            .lock()
+            .notices
+            .back()
+            .map(|one| one.news.params.get().len());
         assert_eq!(newest, Some(200_002));
+    }
+
+    #[test]
+    fn of_one_resource_the_last_notice_waits() {
+        let slot = Slot::new(Room::default());
+        for _ in 0..3 {
+            for uri in ["a:1", "a:2"] {
+                slot.notice(News::updated(uri));
+            }
+        }
+        let waiting = slot.notices();
+        let told: Vec<_> = waiting.iter().map(|news| news.params.get()).collect();
+        assert_eq!(told, [r#"{"uri":"a:1"}"#, r#"{"uri":"a:2"}"#]);
     }
 
     #[test]

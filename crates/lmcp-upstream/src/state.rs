@@ -37,6 +37,7 @@ use crate::{
     limits::{CALLS, GRANT_WAIT},
     listeners::Listeners,
     mirrored::Mirrored,
+    news::News,
     slot::{Question, Room, Slot},
     turns::Turns,
 };
@@ -419,7 +420,7 @@ impl Shared {
                         taker.slot.done(result);
                     }
                 }
-                Output::Heard(method, params) => self.heard(&mut state, method, params),
+                Output::Heard(method, params) => self.heard(&mut state, &method, params),
                 Output::Asked(number, method, params) => {
                     let question = Question {
                         number,
@@ -446,16 +447,16 @@ impl Shared {
         settled
     }
 
-    fn heard(&self, state: &mut State, method: Box<str>, params: Box<RawValue>) {
-        if &*method == notification::TOOLS_CHANGED
+    fn heard(&self, state: &mut State, method: &str, params: Box<RawValue>) {
+        if method == notification::TOOLS_CHANGED
             && let Some(mirrored) = &self.mirrored
         {
             mirrored.forget();
         }
-        if state.listeners.hear(&method, &params) {
+        if state.listeners.hear(method, &params) {
             return;
         }
-        if &*method == notification::MESSAGE
+        if method == notification::MESSAGE
             && let Some(hear) = &self.hear
         {
             return hear(&params);
@@ -467,7 +468,7 @@ impl Shared {
         if let (Some((slot, client)), None) = (calls.next(), calls.next())
             && state.callers.are_only(&client.owner)
         {
-            slot.notice(method, params);
+            slot.notice(News::new(method, params));
         }
     }
 

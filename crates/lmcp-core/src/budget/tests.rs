@@ -1,4 +1,4 @@
-//! One caller, many callers, and what they leave for the next.
+//! Callers share a budget: what each gets, what is refused, and what waits.
 
 use super::*;
 
@@ -19,6 +19,17 @@ fn one_caller_gets_two_thirds_and_the_next_ones_still_find_room() {
     assert!(budget.account("fifth").try_reserve(60).is_ok());
     drop(held);
     assert_eq!(budget.used(), 0);
+}
+
+#[test]
+fn something_to_do_without_takes_half_of_a_share() {
+    let budget = Budget::new(900);
+    let account = budget.account("a");
+    let mut spare = account.take(0);
+    assert!(spare.grow_if_spare(450));
+    assert!(!spare.grow_if_spare(1));
+    assert_eq!((spare.bytes(), budget.used()), (450, 450));
+    assert!(account.try_reserve(150).is_ok());
 }
 
 #[test]

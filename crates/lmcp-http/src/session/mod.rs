@@ -185,6 +185,7 @@ impl Sessions {
     pub(crate) fn run(
         self: &Arc<Self>,
         session: SessionId,
+        caller: &Caller,
         priming: bool,
         events: bool,
         mut calls: Vec<Started>,
@@ -201,6 +202,7 @@ impl Sessions {
         let reader = Reader::open(&stream);
         let running = Arc::new(SharedStream {
             sessions: Arc::downgrade(self),
+            payer: caller.payer().into(),
             session,
             stream: Arc::clone(&stream),
         });
@@ -333,30 +335,48 @@ impl Sessions {
         &self,
         session: &SessionId,
         priming: bool,
+        payer: &str,
     ) -> Result<Arc<Stream>, RpcError> {
         let number = self.next_stream.fetch_add(1, Ordering::Relaxed);
-        let stream = Stream::standing(number, priming, self.limits.replay_bytes);
+        let account = self.server.budget().account(payer);
+        let stream = Stream::standing(number, priming, self.limits.replay_bytes, account);
         let mut table = self.lock();
         let entry = table.entry(session, &self.limits)?;
         entry.used = Instant::now();
         if let Some(before) = entry.standing.replace(Arc::clone(&stream)) {
             before.end();
+            table.waits_no_more(before.number);
         }
         Ok(stream)
     }
 
-    /// Notes that nobody reads the stream of a session any more. If the stream has nothing that a client could come back for,
-    /// it is forgotten, and so is the session if nothing else goes on there.
-    pub(crate) fn leave(&self, session: &SessionId, number: u64) {
+    /// Notes that nobody reads the stream of a session any more. From then on it is kept as an ended stream is. If it has nothing
+    /// that a client could come back for, it is forgotten, and so is the session if nothing else goes on there.
+    fn leave(&self, leaving: &Leaving) {
+        let session = leaving.session;
         let mut table = self.lock();
-        let Some(entry) = table.entries.get_mut(session) else {
+        let Some(entry) = table.entries.get_mut(&session) else {
             return;
         };
-        let over = |stream: &Arc<Stream>| stream.number == number && stream.is_blank();
-        if entry.standing.as_ref().is_some_and(over) {
+        let left = |stream: &&Arc<Stream>| stream.number == leaving.stream && !stream.has_reader();
+        let Some(stream) = entry.standing.as_ref().filter(left) else {
+            return;
+        };
+        if stream.is_blank() {
             entry.standing = None;
-            table.tidy(session);
+            return table.tidy(&session);
         }
+        let bytes = stream.bytes();
+        entry.used = Instant::now();
+        table.waits_no_more(leaving.stream);
+        let over = Over {
+            since: Instant::now(),
+            payer: leaving.payer.clone(),
+            session,
+            stream: leaving.stream,
+            bytes,
+        };
+        table.keep_for_return(over, &self.limits);
     }
 
     /// Finds a stream that a client comes back to, and whether it is the session's own stream.
@@ -371,7 +391,9 @@ impl Sessions {
         entry.used = Instant::now();
         let standing = entry.standing.as_ref();
         if let Some(standing) = standing.filter(|standing| standing.number == number) {
-            return Some((Arc::clone(standing), true));
+            let standing = Arc::clone(standing);
+            table.waits_no_more(number);
+            return Some((standing, true));
         }
         let stream = entry.streams.get(&number)?;
         Some((Arc::clone(stream), false))
@@ -413,6 +435,7 @@ impl SessionStore for Sessions {
 /// Notes on drop that nobody reads the stream of a session any more.
 pub(crate) struct Leaving {
     pub(crate) sessions: Weak<Sessions>,
+    pub(crate) payer: Box<str>,
     pub(crate) session: SessionId,
     pub(crate) stream: u64,
 }
@@ -420,7 +443,7 @@ pub(crate) struct Leaving {
 impl Drop for Leaving {
     fn drop(&mut self) {
         if let Some(sessions) = self.sessions.upgrade() {
-            sessions.leave(&self.session, self.stream);
+            sessions.leave(self);
         }
     }
 }
@@ -470,6 +493,7 @@ async fn drive(mut replies: Messages, place: CallPlace, mut answer_room: Option<
 /// Several calls that share a stream. The stream ends with the last of them.
 struct SharedStream {
     sessions: Weak<Sessions>,
+    payer: Box<str>,
     session: SessionId,
     stream: Arc<Stream>,
 }
@@ -515,13 +539,13 @@ impl Drop for SharedStream {
         if !entry.streams.contains_key(&self.stream.number) {
             return table.tidy(&self.session);
         }
-        table.over.push_back(Over {
+        let over = Over {
             since: Instant::now(),
+            payer: std::mem::take(&mut self.payer),
             session: self.session,
             stream: self.stream.number,
             bytes,
-        });
-        table.over_bytes += bytes;
-        table.bound_streams(&self.session, &sessions.limits);
+        };
+        table.keep_for_return(over, &sessions.limits);
     }
 }

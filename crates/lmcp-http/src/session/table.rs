@@ -22,7 +22,7 @@ pub(super) struct Table {
     pub(super) crowded: usize,
     /// The memory of all entries.
     account: Account,
-    /// Streams that have ended, oldest first.
+    /// Streams that have ended, and streams of sessions whose reader has left, oldest first.
     pub(super) over: VecDeque<Over>,
     pub(super) over_bytes: usize,
     pub(super) ended: Ended,
@@ -49,8 +49,11 @@ pub(super) struct Call {
     pub(super) abort: Option<AbortHandle>,
 }
 
+/// A stream that its client may come back to for a while.
 pub(super) struct Over {
     pub(super) since: Instant,
+    /// The caller, by [`Caller::payer`](lmcp_core::Caller::payer).
+    pub(super) payer: Box<str>,
     pub(super) session: SessionId,
     pub(super) stream: u64,
     pub(super) bytes: usize,
@@ -166,14 +169,31 @@ impl Table {
         }
     }
 
-    /// Keeps the memory of ended streams within its bound. A session loses its own streams first, so that it cannot push out
-    /// those of others.
-    pub(super) fn bound_streams(&mut self, session: &SessionId, limits: &Limits) {
+    /// Keeps a stream that nobody reads for a client that may come back, within the bound on the memory of all such streams.
+    pub(super) fn keep_for_return(&mut self, over: Over, limits: &Limits) {
+        let session = over.session;
+        self.over_bytes += over.bytes;
+        self.over.push_back(over);
         self.forget_old_streams(limits);
-        while self.over_bytes > limits.replay_total_bytes && !self.over.is_empty() {
-            let own = self.over.iter().position(|over| over.session == *session);
-            self.forget_over(own.unwrap_or_default());
+        while self.over_bytes > limits.replay_total_bytes
+            && let Some(place) = self.least_deserved(&session)
+        {
+            self.forget_over(place);
         }
+    }
+
+    /// Returns the place of the stream that makes room for others: the oldest of the caller that has most, so that it cannot push out
+    /// those of others. If it is the caller of this session, the session loses its own streams first.
+    fn least_deserved(&self, session: &SessionId) -> Option<usize> {
+        let mut held: HashMap<&str, usize> = HashMap::new();
+        for over in &self.over {
+            *held.entry(&over.payer).or_default() += over.bytes;
+        }
+        let (most, _) = held.into_iter().max_by_key(|(_, bytes)| *bytes)?;
+        let of_most = |over: &Over| *over.payer == *most;
+        let mut all = self.over.iter();
+        let own = all.position(|over| of_most(over) && over.session == *session);
+        own.or_else(|| self.over.iter().position(of_most))
     }
 
     pub(super) fn forget_over(&mut self, place: usize) {
@@ -183,8 +203,19 @@ impl Table {
         self.over_bytes -= over.bytes;
         if let Some(entry) = self.entries.get_mut(&over.session) {
             entry.streams.remove(&over.stream);
+            let left =
+                |stream: &mut Arc<Stream>| stream.number == over.stream && !stream.has_reader();
+            entry.standing.take_if(left);
         }
         self.tidy(&over.session);
+    }
+
+    /// Notes that this stream need not wait for its client: the client has come back, or has another stream.
+    pub(super) fn waits_no_more(&mut self, stream: u64) {
+        let place = self.over.iter().rposition(|over| over.stream == stream);
+        if let Some(over) = place.and_then(|place| self.over.remove(place)) {
+            self.over_bytes -= over.bytes;
+        }
     }
 }
 

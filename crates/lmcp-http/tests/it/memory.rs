@@ -1,6 +1,6 @@
 //! The memory that callers share, over HTTP: what does not fit is refused, its connection goes on, and all is given back.
 
-use lmcp_core::{Cx, Limits, NoArgs, Server, Tool, ToolResult};
+use lmcp_core::{Cx, Limits, NoArgs, Resource, Server, Tool, ToolResult};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -267,6 +267,153 @@ async fn a_session_whose_stream_said_nothing_leaves_nothing_when_it_closes() {
         drop(streams);
         given_back_to(&running, 0).await;
     }
+}
+
+/// The resource that [`watched`] has. Its name is long, so that few events take much memory.
+fn uri() -> String {
+    format!("test://{}", "a".repeat(1000))
+}
+
+/// A server that says that its resource has changed when its tool is called.
+fn watched(change: impl FnOnce(&mut Limits)) -> Server {
+    let touch = Tool::new("touch", |_: NoArgs, cx: Cx| async move {
+        cx.server().resource_updated(&uri());
+        "touched"
+    });
+    let resource = Resource::text(uri(), "a", "text");
+    with_tools(change).tool(touch.writes()).resource(resource)
+}
+
+/// Sessions that watch the resource and read their streams.
+async fn watchers(running: &Running, count: usize) -> Vec<(Visitor, Connection)> {
+    let mut watchers = Vec::new();
+    for _ in 0..count {
+        let visitor = Visitor::of(running, "2025-06-18").await;
+        let answer = running.ask(&visitor.subscribe(&uri())).await.json();
+        assert_eq!(answer["result"], json!({}));
+        let mut stream = running.connect().await;
+        stream.open_stream(&visitor.get()).await;
+        watchers.push((visitor, stream));
+    }
+    watchers
+}
+
+/// Changes the resource, and waits until each stream has told so. Returns the last event of each.
+async fn touch(running: &Running, watchers: &mut [(Visitor, Connection)]) -> Vec<String> {
+    let answer = running.ask(&call("touch")).await.json();
+    assert_eq!(text(&answer), "touched");
+    let mut events = Vec::new();
+    for (_, stream) in watchers {
+        let event = stream.next_message().await;
+        assert_eq!(event.json()["params"]["uri"], uri());
+        events.push(event.id);
+    }
+    events
+}
+
+// D62
+#[tokio::test]
+async fn streams_of_sessions_that_broke_off_are_kept_within_their_bound() {
+    const SESSIONS: usize = 20;
+    const TOTAL: usize = 40 << 10;
+    let small = |limits: &mut Limits| limits.replay_total_bytes = TOTAL;
+    let running = serve(watched(small)).await;
+    let mut all = watchers(&running, SESSIONS).await;
+    let before = running.budget.used();
+    let first = touch(&running, &mut all).await;
+    for _ in 0..10 {
+        touch(&running, &mut all).await;
+    }
+    let kept = running.budget.used() - before;
+    assert!(kept > SESSIONS * 10 * 1000, "{kept} bytes are counted");
+    let visitors: Vec<_> = all.into_iter().map(|(visitor, _)| visitor).collect();
+    // The sessions stay, with what they watch.
+    given_back_to(&running, SESSIONS * (2048 + 4096) + TOTAL).await;
+    let (mut told, mut forgotten) = (0, 0);
+    let mut again = Vec::new();
+    for (visitor, event) in visitors.into_iter().zip(first) {
+        let mut stream = running.connect().await;
+        stream.open_stream(&visitor.get_after(&event)).await;
+        again.push((visitor, stream));
+    }
+    running.ask(&call("touch")).await;
+    for (_, stream) in &mut again {
+        // The stream goes on where it broke off, or is a new one, whose first event is the first of all.
+        let event = stream.next_message().await;
+        let number = event.id.split('-').nth(1).unwrap().to_owned();
+        match &*number {
+            "2" => told += 1,
+            "1" => forgotten += 1,
+            _ => panic!("a strange event: {event:?}"),
+        }
+    }
+    assert!(told > 0 && forgotten > 0, "{told} and {forgotten}");
+}
+
+// D62
+#[tokio::test]
+async fn events_for_clients_that_may_come_back_leave_room_for_calls() {
+    let wait = Tool::new("wait", |_: NoArgs, _: Cx| async {
+        tokio::task::yield_now().await;
+        "waited"
+    });
+    let small = |limits: &mut Limits| limits.replay_bytes = 1 << 20;
+    let running = serve(watched(small).tool(wait.writes())).await;
+    let mut all = watchers(&running, 40).await;
+    let mut most = 0;
+    for _ in 0..50 {
+        touch(&running, &mut all).await;
+        most = most.max(running.budget.used());
+    }
+    assert!(most > BUDGET / 4, "{most} bytes are kept");
+    let answer = running.ask(&all[0].0.call(1, "wait")).await.json();
+    assert_eq!(text(&answer), "waited", "{answer}");
+}
+
+// D62
+#[tokio::test]
+async fn streams_of_one_caller_push_out_none_of_another() {
+    let small = |limits: &mut Limits| limits.replay_total_bytes = 40 << 10;
+    let running = serve_as(watched(small), |http| {
+        http.identify(|headers| {
+            let name = headers.get("x-user").and_then(|name| name.to_str().ok());
+            Ok(name.map(ToOwned::to_owned))
+        })
+    })
+    .await;
+    let mut streams = Vec::new();
+    for user in ["ann"].into_iter().chain(["bob"; 20]) {
+        let visitor = Visitor::as_user(&running, user).await;
+        let subscribe = visitor.subscribe(&uri()).with("x-user", user);
+        running.ask(&subscribe).await;
+        let mut stream = running.connect().await;
+        stream
+            .open_stream(&visitor.get().with("x-user", user))
+            .await;
+        streams.push((visitor, stream));
+    }
+    let first = touch(&running, &mut streams).await;
+    for _ in 0..10 {
+        touch(&running, &mut streams).await;
+    }
+    let bob = streams.split_off(1);
+    drop(bob);
+    let visitors = streams.pop().map(|(visitor, _)| visitor);
+    let accounts = ["principal:ann", "principal:bob"].map(|name| running.budget.account(name));
+    soon(async {
+        while accounts.iter().map(lmcp_core::Account::used).sum::<usize>() > (40 << 10) + 21 * 4096
+        {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let mut again = running.connect().await;
+    let ann = visitors.unwrap();
+    again
+        .open_stream(&ann.get_after(&first[0]).with("x-user", "ann"))
+        .await;
+    let event = again.next_message().await;
+    assert_eq!(event.json()["params"]["uri"], uri());
 }
 
 // Eight megabytes took up to 90 ms of the thread that all callers share.

@@ -2,6 +2,7 @@
 
 use lmcp_core::{Endpoint, client::Change};
 use lmcp_hub::Groups;
+use lmcp_wire::subscribe::SubscriptionFilter;
 use serde_json::json;
 
 use crate::{hub, notes};
@@ -60,7 +61,12 @@ async fn a_group_hears_of_its_own_changes_alone() {
     whole.list_tools().await.unwrap();
     let first = Endpoint::new(hub.group("first").unwrap()).client();
     let watched = ["one+note://about", "two+note://about"];
-    let mut heard = first.subscribe(watched).await.unwrap();
+    let mut filter = SubscriptionFilter::default();
+    filter.prompts_list_changed = Some(true);
+    filter.resource_subscriptions = Some(watched.map(String::from).into());
+    let mut heard = first.listen(&filter).await.unwrap();
+    let granted = heard.granted().resource_subscriptions.as_deref();
+    assert_eq!(granted, Some(&watched.map(String::from)[..1]));
     let mut everything = whole.subscribe(Vec::<String>::new()).await.unwrap();
     two.remove_tool("link");
     assert_eq!(everything.next().await, Some(Change::Tools));

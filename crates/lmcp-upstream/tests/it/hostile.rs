@@ -1,11 +1,21 @@
 //! Servers that are odd, old or hostile.
 
+use std::{
+    future::poll_fn,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::Poll,
+};
+
 use lmcp_core::{Client, Endpoint, client::Fault};
 use lmcp_upstream::{Upstream, command};
 use serde_json::json;
 
 use crate::support::{builder, soon, text};
-use lmcp_wire::ProtocolVersion;
+use lmcp_wire::{LoggingLevel, ProtocolVersion};
+use tokio::task::JoinSet;
 
 /// Returns a server in Python that answers each line with the code in `answer`.
 pub(crate) fn scripted(answer: &str) -> lmcp_upstream::CommandTarget {
@@ -108,6 +118,38 @@ async fn a_server_that_writes_nothing_but_rubbish_is_left() {
     assert!(error.message.contains("no messages"), "{error}");
 }
 
+/// A server that wrote one long line after another took all turns of the thread that all callers share.
+#[tokio::test]
+async fn after_each_long_line_of_a_server_others_have_a_turn() {
+    let target = scripted(
+        r#"
+    if method == "initialize": hello(id)
+    if method == "tools/call":
+        for _ in range(20): say({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "error", "data": "x" * 50000}})
+        ok(id, content("said"))
+"#,
+    );
+    let (turns, heard) = (
+        Arc::<AtomicUsize>::default(),
+        Arc::<Mutex<Vec<_>>>::default(),
+    );
+    let (now, log) = (Arc::clone(&turns), Arc::clone(&heard));
+    let builder = builder(ProtocolVersion::V2025_06_18).on_log(LoggingLevel::Error, move |_| {
+        log.lock().unwrap().push(now.load(Ordering::Relaxed));
+    });
+    let client = soon(builder.connect(target)).await.unwrap();
+    let mut others = JoinSet::new();
+    others.spawn(poll_fn(move |cx| {
+        turns.fetch_add(1, Ordering::Relaxed);
+        cx.waker().wake_by_ref();
+        Poll::<()>::Pending
+    }));
+    assert_eq!(text(&client, "any", json!({})).await, "said");
+    let heard = heard.lock().unwrap();
+    assert_eq!(heard.len(), 20);
+    assert!(heard.is_sorted_by(|one, next| one < next), "{heard:?}");
+}
+
 #[tokio::test]
 async fn calls_of_a_server_that_does_not_read_are_refused_once_enough_of_them_wait() {
     let target = scripted(
@@ -122,7 +164,7 @@ async fn calls_of_a_server_that_does_not_read_are_refused_once_enough_of_them_wa
         .await
         .unwrap();
     let text = "x".repeat(1 << 20);
-    let mut calls = tokio::task::JoinSet::new();
+    let mut calls = JoinSet::new();
     for _ in 0..24 {
         let (client, arguments) = (client.clone(), json!({ "text": text }));
         calls.spawn(async move { client.call_tool("any", arguments).await });
@@ -146,7 +188,7 @@ async fn arguments_that_wait_for_a_server_count_as_memory_of_their_caller() {
     );
     let endpoint = Endpoint::new(Upstream::new(target.route()));
     let (client, mine) = (endpoint.client(), endpoint.budget().account("anyone"));
-    let mut calls = tokio::task::JoinSet::new();
+    let mut calls = JoinSet::new();
     // The server reads the first line and no other. The pipe has no room for the second.
     for bytes in [2 << 20, 3 << 20] {
         let (client, arguments) = (client.clone(), json!({ "text": "x".repeat(bytes) }));
