@@ -72,11 +72,13 @@ pub(crate) fn output<T: JsonSchema>() -> Value {
     lmcp_schema::publish_output(root::<T>(settings().for_serialize()))
 }
 
-/// Returns the schema of a form: a flat object, without keywords that programs that show forms do not know.
+/// Returns the schema of a form: a flat object whose fields keep their order, without keywords that programs that show forms do not know.
 pub(crate) fn form<T: JsonSchema>() -> Value {
-    let mut schema = lmcp_schema::normalise_input(root::<T>(settings().for_deserialize()));
+    let mut schema = root::<T>(settings().for_deserialize());
+    note_order(&mut schema, &root::<T>(settings().for_serialize()));
+    let mut schema = lmcp_schema::normalise_input(schema);
     if let Some(object) = schema.as_object_mut() {
-        object.retain(|key, _| matches!(key.as_str(), "type" | "properties" | "required"));
+        object.retain(|key, _| matches!(key.as_str(), "type" | "properties" | "required" | ORDER));
     }
     schema
 }
@@ -90,4 +92,30 @@ fn root<T: JsonSchema>(settings: SchemaSettings) -> Value {
         .into_generator()
         .into_root_schema_for::<T>()
         .to_value()
+}
+
+#[cfg(test)]
+mod tests {
+    use lmcp_wire::elicit::ElicitParams;
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[test]
+    fn the_fields_of_a_form_are_written_in_their_order() {
+        #[derive(Deserialize, JsonSchema)]
+        #[expect(dead_code, reason = "only its schema is needed")]
+        struct Journey {
+            to: String,
+            from: String,
+            at: Option<String>,
+        }
+        let form = ElicitParams::form("Where?", form::<Journey>());
+        let text = serde_json::to_string(&form).unwrap();
+        let at = |field: &str| text.find(&format!("\"{field}\":")).unwrap();
+        assert!(at("to") < at("from") && at("from") < at("at"), "{text}");
+        assert!(!text.contains(ORDER), "{text}");
+        let read: ElicitParams = serde_json::from_str(&text).unwrap();
+        assert_eq!(serde_json::to_string(&read).unwrap(), text);
+    }
 }

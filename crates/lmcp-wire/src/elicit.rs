@@ -15,8 +15,12 @@ pub struct ElicitParams {
     pub mode: Option<ElicitMode>,
     /// The text that the user reads.
     pub message: String,
-    /// The form: a flat object of primitives.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The form: a flat object of primitives. Its fields are written in the order of [`ORDER`](crate::order::ORDER), and read in theirs.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "crate::order::optional"
+    )]
     pub requested_schema: Option<Value>,
     /// The link.
     #[serde(default, skip_serializing_if = "Option::is_none")]

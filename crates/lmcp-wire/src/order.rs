@@ -34,6 +34,25 @@ pub(crate) fn serialize<S: Serializer>(schema: &Value, serializer: S) -> Result<
     Schema(schema).serialize(serializer)
 }
 
+/// Writes and reads a schema in order, for `with`.
+pub(crate) mod optional {
+    use super::{Deserialize, Deserializer, Read, Schema, Serialize, Serializer, Value};
+
+    pub(crate) fn serialize<S: Serializer>(
+        schema: &Option<Value>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        schema.as_ref().map(Schema).serialize(serializer)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Value>, D::Error> {
+        let read = Option::<Read>::deserialize(deserializer)?;
+        Ok(read.map(|Read { value, .. }| value))
+    }
+}
+
 struct Schema<'a>(&'a Value);
 
 impl Serialize for Schema<'_> {

@@ -161,7 +161,7 @@ fn what_a_text_says_is_taken_where_it_fits() {
             json!({ "limit": "ten" }),
             "`/limit`: expected integer, got string \"ten\"",
         ),
-        (json!({ "limit": "0" }), "`/limit`"),
+        (json!({ "limit": "-1" }), "`/limit`"),
         (json!({ "limit": "1.5" }), "`/limit`: expected integer"),
         (json!({ "deep": "yes" }), "`/deep`: expected boolean"),
         (json!({ "deep": 1 }), "`/deep`: expected boolean"),

@@ -155,9 +155,9 @@ pub(crate) fn create_private(path: &Path) -> io::Result<()> {
             .recursive(true)
             .mode(0o700)
             .create(path)
-            .or_else(|err| match fs::symlink_metadata(path)? {
+            .or_else(|err| match fs::symlink_metadata(path) {
                 // It was closed when it was looked at.
-                found if found.is_dir() => Ok(()),
+                Ok(found) if found.is_dir() => Ok(()),
                 _ => Err(err),
             })
     };

@@ -1,7 +1,5 @@
 //! 2024-11-05 to 2025-11-25: a handshake first, and then a session in which both sides may ask.
 //!
-//! | file | what lives there |
-//! |---|---|
 //! | file | contents |
 //! |---|---|
 //! | `admit` | the handshake, and the checks of a request in a session |
