@@ -128,7 +128,13 @@ impl Connection {
             }
             tokio::select! {
                 biased;
-                until = closed(&mut closing), if self.until.is_none() => self.until = Some(until),
+                until = closed(&mut closing), if self.until.is_none() => {
+                    // Without time for calls, nothing more is read: a request that is not answered is sent to the next server.
+                    if until <= Instant::now() {
+                        return self.close().await;
+                    }
+                    self.until = Some(until);
+                }
                 () = self.ended() => return self.close().await,
                 () = self.out.gone() => return,
                 () = self.out.taken(), if holds_too_much => {}
