@@ -68,6 +68,7 @@ def nothing_left_running(cx):
 
 @case("what was left running ends when the server does", "30 shells at 7.6 cores for 25 h", needs=["own"])
 def left_running_ends_with_the_server(cx):
+    cx.profile.promise("ends_with_server")
     call = cx.begin(
         "run", command="sleep 300 & setsid sleep 300 & ( setsid sh -c 'sleep 300 & sleep 300' & ) ; echo hi"
     )

@@ -45,6 +45,7 @@ def kill_ends_the_stubborn(cx):
 
 @case("and what an earlier command had left running", KILLED, ["own"])
 def kill_ends_what_was_left(cx):
+    cx.profile.promise("ends_with_server")
     call = cx.begin("run", command="sleep 300 & setsid sleep 300 & echo hi")
     cx.appears(2)
     cx.wait_until(lambda: call.answered, 5)

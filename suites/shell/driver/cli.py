@@ -29,6 +29,8 @@ def main():
         profile = Profile.load(args.profile)
         if args.host:
             profile.on_host(args.host)
+        for name in args.without:
+            profile.go_without(name)
     except ProfileError as error:
         sys.exit(f"suites/shell: {error}")
     # Ends that unwind, so that nothing is left behind. In the background of a script the rest is ignored, and would be
@@ -88,6 +90,9 @@ def parse():
     )
     parser.add_argument("--profile", default="lmcp", help="a name in profiles/ or the path of a .toml file")
     parser.add_argument("--host", metavar="NAME", help="the server is `lmcp hub`, and its host of this name is meant")
+    parser.add_argument(
+        "--without", action="append", default=[], metavar="NAME", help="an argument, result or promise of the profile that is not there"
+    )
     parser.add_argument("--stdio", action="store_true", help="start the server given after --, once for every case")
     parser.add_argument("--http", metavar="URL", help="use a server that runs already; it is never killed")
     parser.add_argument("--modern", action="store_true", help=f"speak {wire.MODERN} instead of {wire.LEGACY}")

@@ -57,6 +57,13 @@ class Profile:
             op.defaults = {**op.defaults, "host": host, "host_wait": 60}
             op.fields.pop("whole", None)
 
+    def go_without(self, name):
+        """Forgets an argument, a result or a promise that the server does not have."""
+        for op in self.operations.values():
+            op.args.pop(name, None)
+            op.fields.pop(name, None)
+        self.promises.pop(name, None)
+
     def keep_only(self, tools):
         """Forgets the operations whose tools the server does not have."""
         self.operations = {name: op for name, op in self.operations.items() if op.tool in tools}
