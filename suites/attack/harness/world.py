@@ -218,16 +218,16 @@ class Sockets:
         return connection
 
     def ask_and_not_read(self, server, messages, wait=None, buffer=4096):
-        """A new connection, by HTTP if the server has a port, that takes in little. It sends the messages, and none of the answers is read.
+        """A new connection, to the server's socket if it has one, else by HTTP. It takes in little, and none of its answers is read.
 
         `wait`: the seconds to wait for a server that reads no further, which is right; None for not at all.
         """
-        if server.port:
-            connection = self.add(http.connect(server.port))
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
-        else:
+        if server.socket:
             connection = self.add(socket.socket(socket.AF_UNIX))
             connection.connect(server.socket)
+        else:
+            connection = self.add(http.connect(server.port))
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
         connection.settimeout(wait or 0)
         try:
             connection.sendall(messages)
