@@ -56,8 +56,8 @@
 //! told what does not fit. An `Option` or `#[serde(default)]` makes an argument optional. [`NoArgs`] is for tools without arguments.
 //! Unknown arguments are ignored, unless the type has `#[serde(deny_unknown_fields)]`. Models often send `"2"` for a number: lmcp reads it as
 //! 2 where the field is a number. Some clients send every argument, so an empty value counts as absent where an optional argument does not
-//! allow it, and so does `0` where the number must be larger. For the same reason, a `minimum` of 0 or 1, `minLength` and `minItems` are
-//! checked but not published, because some providers of models refuse them.
+//! allow it, and so does `0` where the number must be larger. A `minimum` of 0 or 1, `minLength` and `minItems` are checked but not
+//! published, because some providers of models refuse them.
 //!
 //! A tool returns text, [`Json`] for structured results with a schema of their own, [`Content`] for pictures and sounds, a
 //! `Vec<Content>` for several of them, `()`, or a [`ToolResult`] of any of these.
