@@ -41,8 +41,7 @@ pub(crate) async fn keep(member: Arc<Member>, hub: Weak<Inner>) {
             continue;
         };
         // The hub listens to the server before it asks for lists. Otherwise it would miss a change in between.
-        let mut changes = listen(&live, &offer);
-        let _ = timeout(HEARING, heard(&mut changes)).await;
+        let changes = listen(&live, &offer).await;
         learn(&member, &live, &hub).await;
         tried(&hub, &member);
         follow(&member, &live, &offer, &hub, changes).await;
@@ -197,7 +196,7 @@ async fn follow(
         // The copy that the hub listened to was ended, or the server has ended the stream: the lists may be others by now.
         if changes.is_none() && (has_copies || listened.elapsed() >= PROBE) {
             listened = Instant::now();
-            changes = listen(live, offer);
+            changes = listen(live, offer).await;
             due = Some(Instant::now());
         }
     }
@@ -220,14 +219,17 @@ async fn probe(member: &Member, live: &Live) -> Result<(), RpcError> {
     }
 }
 
-fn listen(live: &Live, offer: &Offer) -> Option<Messages> {
+/// Listens to the changes of the lists. Waits until the server has acknowledged that, but not for long: some servers never do.
+async fn listen(live: &Live, offer: &Offer) -> Option<Messages> {
     let wishes = json!({ "notifications": {
         "toolsListChanged": offer.tools,
         "promptsListChanged": offer.prompts,
         "resourcesListChanged": offer.resources,
     }});
     let request = ask::request(request::LISTEN, wishes).ok()?;
-    Some(live.endpoint.start(request))
+    let mut changes = Some(live.endpoint.start(request));
+    let _ = timeout(HEARING, heard(&mut changes)).await;
+    changes
 }
 
 /// Waits until the server has acknowledged that it will report changes.
