@@ -568,7 +568,7 @@ impl Host {
 impl Drop for Host {
     fn drop(&mut self) {
         if self.has_thread {
-            // Whoever has stopped it before has waited, too.
+            // Without `stop`, `finish` or `exec` has stopped the server already, and has waited for it.
             if self.stop.is_some() {
                 self.stop(CLOSE_WAIT);
             }

@@ -64,11 +64,10 @@ impl Roots {
             .iter()
             .map(|path| Root::open(path))
             .collect::<Result<Vec<_>, _>>()?;
-        for (inner, outer) in roots
-            .iter()
-            .flat_map(|one| roots.iter().map(move |other| (one, other)))
-        {
-            inner.expect_no_way_out_of(outer)?;
+        for inner in &roots {
+            for outer in &roots {
+                inner.expect_no_way_out_of(outer)?;
+            }
         }
         Ok(Self {
             roots,
@@ -206,8 +205,8 @@ impl Root {
         })
     }
 
-    /// Checks that this root does not lie outside of another one though its name lies inside of that one. A command that may write in the other
-    /// root can have put a link there since the operator chose the roots.
+    /// Checks that this root lies in the other root if its name does. If not, it is a link, and a command that may write in the other root
+    /// can have made the link since the operator chose the roots.
     fn expect_no_way_out_of(&self, outer: &Self) -> Result<(), Error> {
         let [name, real] = &self.names;
         let is_inside = outer.names.iter().any(|outer| name.starts_with(outer));

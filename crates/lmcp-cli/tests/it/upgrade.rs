@@ -5,7 +5,7 @@ use std::{
     io::{BufRead as _, BufReader},
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Child, Command},
 };
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -61,6 +61,15 @@ impl User {
         Client::new(&mut run)
     }
 
+    /// Returns `lmcp run`, whose command has begun, and ends with 7 when its input ends.
+    fn run_that_ends_with_7(&self) -> Child {
+        let mut run = self.command(&["run", "--", "sh", "-c", "echo ready; read -r line; exit 7"]);
+        let mut running = run.spawn().expect("the binary was built for this test");
+        let mut said = BufReader::new(running.stdout.take().expect("a pipe")).lines();
+        assert_eq!(said.next().expect("it speaks").expect("text"), "ready");
+        running
+    }
+
     /// Waits until this process runs the installed program.
     fn await_newest(&self, process: u32) {
         let exe = format!("/proc/{process}/exe");
@@ -77,6 +86,14 @@ impl User {
             .map(|name| name.to_string_lossy().into_owned())
             .collect()
     }
+}
+
+/// Returns the note that says why an upgrade did not happen.
+fn why_not(client: &mut Client) -> String {
+    let stderr = client.process.0.stderr.take().expect("a pipe");
+    let mut lines = BufReader::new(stderr).lines().map_while(Result::ok);
+    let note = lines.find(|line| line.contains("cannot upgrade"));
+    note.expect("it says so")
 }
 
 fn signal(process: u32, signal: Signal) {
@@ -110,10 +127,7 @@ fn lmcp_run_is_upgraded_under_its_agent() {
 #[test]
 fn the_code_of_an_agent_that_ends_after_an_upgrade_is_that_of_lmcp_run() {
     let user = User::new();
-    let mut run = user.command(&["run", "--", "sh", "-c", "echo ready; read -r line; exit 7"]);
-    let mut running = run.spawn().expect("the binary was built for this test");
-    let mut said = BufReader::new(running.stdout.take().expect("a pipe")).lines();
-    assert_eq!(said.next().expect("it speaks").expect("text"), "ready");
+    let mut running = user.run_that_ends_with_7();
     user.install();
     signal(running.id(), Signal::USR2);
     user.await_newest(running.id());
@@ -132,10 +146,7 @@ fn a_version_that_does_not_start_takes_nobodys_place() {
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("it is ours");
     });
     signal(client.process.0.id(), Signal::USR2);
-    let stderr = client.process.0.stderr.take().expect("a pipe");
-    let mut lines = BufReader::new(stderr).lines().map_while(Result::ok);
-    let note = lines.find(|line| line.contains("cannot upgrade"));
-    let note = note.expect("it says so");
+    let note = why_not(&mut client);
     assert!(note.contains("this version goes on"), "{note}");
     assert_eq!(who(&mut client, 2), known);
     assert_eq!(client.end(), Some(0));
@@ -154,10 +165,7 @@ fn an_upgrade_that_its_options_would_stop_does_not_happen() {
     user.install();
     fs::write(&file, "read_only = 7\n").expect("there is room");
     signal(client.process.0.id(), Signal::USR2);
-    let stderr = client.process.0.stderr.take().expect("a pipe");
-    let mut lines = BufReader::new(stderr).lines().map_while(Result::ok);
-    let note = lines.find(|line| line.contains("cannot upgrade"));
-    let note = note.expect("it says so");
+    let note = why_not(&mut client);
     assert!(
         note.contains("options.toml") && note.contains("this version goes on"),
         "{note}"
@@ -169,10 +177,7 @@ fn an_upgrade_that_its_options_would_stop_does_not_happen() {
 #[test]
 fn a_version_whose_check_does_not_end_holds_nobody_up() {
     let user = User::new();
-    let mut run = user.command(&["run", "--", "sh", "-c", "echo ready; read -r line; exit 7"]);
-    let mut running = run.spawn().expect("the binary was built for this test");
-    let mut said = BufReader::new(running.stdout.take().expect("a pipe")).lines();
-    assert_eq!(said.next().expect("it speaks").expect("text"), "ready");
+    let mut running = user.run_that_ends_with_7();
     let begun = user.home.path().join("begun");
     user.install_with(|path| {
         let script = format!("#!/bin/sh\necho >{}\nexec sleep 600\n", begun.display());

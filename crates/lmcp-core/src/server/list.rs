@@ -1,4 +1,4 @@
-//! One list of a server: its items by key, and its pages as JSON.
+//! Keeps a list of a server, such as its tools, and writes the pages of the list as JSON.
 
 use std::{
     collections::BTreeMap,
@@ -11,7 +11,7 @@ use lmcp_wire::{ProtocolVersion, RpcError, jsonrpc};
 use super::{forms::Forms, visibility::Visibility};
 use crate::{error::Error, outcome::Page, paging, roles::Roles};
 
-/// One list, by key, and its first page as JSON.
+/// The items of a list by key, with their pages as JSON.
 pub(crate) struct List<T> {
     items: BTreeMap<String, Arc<T>>,
     /// The pages: one for each revision, with output schemas and without.

@@ -51,7 +51,7 @@ mod tests {
             let address = SocketAddrUnix::new(&path).unwrap();
             connect_in_turn(&address, Duration::from_secs(60))
         });
-        // One for each that is in the queue, and one for who waits.
+        // Accepts each connection of the queue, and then that of the thread that waits.
         for _ in 0..=queued.len() {
             listener.accept().unwrap();
         }

@@ -64,7 +64,7 @@ impl Held {
             Err(Errno::WOULDBLOCK) => false,
             // There are no locks here.
             Err(_) => true,
-            // Whoever held the file before may have replaced it.
+            // The program that held the lock before may have replaced the file.
             Ok(()) => target.leads_to(id),
         };
         if !is_free && turn.is_patient() {

@@ -1,5 +1,4 @@
-//! One writer per file at a time, within one server: parallel edits take turns in the order in which they came, and none is
-//! lost.
+//! Lets the edits of one server change a file one after the other, in the order in which they came, so that no change is lost.
 //!
 //! Other processes are kept away by the lock on the file itself (`hold`).
 

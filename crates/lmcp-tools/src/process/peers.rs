@@ -43,7 +43,7 @@ const MOST_LOOKS: usize = 2 * MOST_GENERATIONS;
 /// The most confined processes that are remembered.
 const MOST_KNOWN: usize = 1 << 14;
 
-/// What a socket gives to its peers.
+/// The rights that a socket gives to its peers, and the caller that they count as.
 #[derive(Clone, Debug)]
 pub(crate) struct Gate {
     rights: Rights,

@@ -124,7 +124,7 @@ struct Guard {
     look_at: Instant,
     /// Processes that connected, and may do less than the command.
     confined: Confined,
-    /// What the socket gives: the rights of the command.
+    /// The rights of the command. The socket of the guard serves only processes that have at least these rights.
     gate: Gate,
 }
 
