@@ -202,10 +202,10 @@ fn job(part: &Part<'_>) -> Job {
     job.is_answered = !part.says("kept");
     job.end = part.count::<i32>("exit").map(|code| {
         let mut end = End::default();
-        // A shell reports a signal only as an exit code that is 128 more than its number.
+        // `wait` of a shell reports a signal as an exit code that is 128 more than its number.
         let signal = code
             .checked_sub(128)
-            .filter(|number| (1..=31).contains(number));
+            .filter(|number| (1..=31).contains(number) && !part.says("exited"));
         end.exit_code = Some(code).filter(|_| signal.is_none());
         end.signal = signal;
         end.timed_out = part.says("timed_out");

@@ -235,6 +235,14 @@ impl Link {
         self.send(&format!("{end}\n")).await
     }
 
+    /// Waits until a call begins. Before that, the host takes in the data of the call.
+    pub(super) async fn begun(&mut self, number: u64) -> ToolResult<()> {
+        match self.beginning(number, REPLY_BYTES).await {
+            Ok(()) => Ok(()),
+            Err(err) => Err(self.lost(err).await),
+        }
+    }
+
     /// Waits for the end of a call.
     ///
     /// # Cancellation
@@ -298,14 +306,20 @@ impl Link {
         input.flush().await
     }
 
-    /// Returns the output of a call after its end, at most `most` bytes.
-    async fn answer(&mut self, number: u64, most: usize) -> io::Result<Answer> {
+    /// Reads until the output of a call begins.
+    async fn beginning(&mut self, number: u64, most: usize) -> io::Result<()> {
         if self.begun != Some(number) {
             let begin = format!("\n{} begin {number}\n", self.mark);
             let (_, start) = self.find(&begin, most).await?;
             self.read.drain(..start);
             self.begun = Some(number);
         }
+        Ok(())
+    }
+
+    /// Returns the output of a call after its end, at most `most` bytes.
+    async fn answer(&mut self, number: u64, most: usize) -> io::Result<Answer> {
+        self.beginning(number, most).await?;
         let end = format!("\n{} end {number} ", self.mark);
         let (end, after) = self.find(&end, most).await?;
         let tail = loop {

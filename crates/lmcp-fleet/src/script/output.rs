@@ -4,24 +4,29 @@
 //! lengths at each look, so bytes that were shown keep their place. Of the bytes between two looks, standard output comes
 //! first.
 
-use std::{ops::Range, sync::Arc};
+use std::{ops::Range, sync::Arc, time::Duration};
 
 use lmcp_core::{Cx, ToolError, ToolResult};
 use lmcp_tools::{
     Answer,
     elsewhere::{Job, Mark, Pieces, Reading, Typed, Typing, copy_output, job_input, job_output},
 };
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use super::{
     Far,
     copies::Folder,
     facts::PUSH,
     jobs::{Details, find, signal_word},
-    link::{Call, INPUT},
+    link::{Call, INPUT, broken},
     pool::Lease,
 };
 use crate::limits::{LOOK_EVERY, SEARCHED_OUTPUT_BYTES};
+
+/// The time in which a job should read what is typed, so that the answer can say how that went.
+const TYPING: Duration = Duration::from_secs(1);
+/// The exit code of `far_type` while the job has not read what was typed before.
+const STILL_TYPING: i32 = 3;
 
 pub(super) async fn job_output(
     far: Arc<Far>,
@@ -85,17 +90,14 @@ pub(super) async fn job_input(
     Ok(typing.answer((bytes, offset), reaction))
 }
 
-/// Types everything. Returns how many bytes that were.
+/// Types everything. Returns how many bytes that were; a process on the host keeps those that the job has not read yet.
 async fn type_all(lease: &mut Lease<'_>, typing: &Typing) -> ToolResult<usize> {
     let id = typing.id.as_str();
     let mut bytes = 0;
     for part in &typing.parts {
         let number;
         let (taken, function, words) = match part {
-            Typed::Bytes(text) => {
-                bytes += text.len();
-                (vec![(INPUT, text.as_bytes())], "far_type", vec![id])
-            }
+            Typed::Bytes(text) => (vec![(INPUT, text.as_bytes())], "far_type", vec![id]),
             Typed::Eof => (Vec::new(), "far_eof", vec![id]),
             Typed::Signal(2 | 3) if !lease.facts().interrupts => {
                 let words = "the shell of this host starts jobs deaf to INT and QUIT";
@@ -112,11 +114,47 @@ async fn type_all(lease: &mut Lease<'_>, typing: &Typing) -> ToolResult<usize> {
             words,
             ..Call::default()
         };
-        if lease.call(&call).await?.code != 0 {
-            return Err(ToolError::new(format!("job `{id}` does not take that")));
+        match type_part(lease, &call, id).await? {
+            0 => {}
+            STILL_TYPING => {
+                let words = format!(
+                    "job `{id}` does not take that: it has not read what it was sent before"
+                );
+                let sent = match bytes {
+                    0 => String::new(),
+                    _ => format!("; the first {bytes} bytes were sent"),
+                };
+                return Err(ToolError::new(words + &sent));
+            }
+            _ => return Err(ToolError::new(format!("job `{id}` does not take that"))),
+        }
+        if let Typed::Bytes(text) = part {
+            bytes += text.len();
         }
     }
     Ok(bytes)
+}
+
+/// Makes one call of [`type_all`], and returns its code. Does not wait for a job that does not read.
+async fn type_part(lease: &mut Lease<'_>, call: &Call<'_>, id: &str) -> ToolResult<i32> {
+    let number = lease.link.begin(call, "far_call").await?;
+    lease.link.begun(number).await?;
+    if let Ok(ended) = timeout(TYPING, lease.link.end(number)).await {
+        return Ok(ended?.code);
+    }
+    let feeding = Call {
+        function: "far_is_feeding",
+        words: vec![id],
+        ..Call::default()
+    };
+    let (had_ended, feeding) = lease.link.cut(&feeding).await?;
+    match had_ended {
+        Some(typed) => Ok(typed.code),
+        None if feeding.code == 0 => Ok(0),
+        None => Err(broken(format!(
+            "the host of job `{id}` did not say in time whether the job took the input"
+        ))),
+    }
 }
 
 /// Waits until the reading is satisfied, if it waits for anything. Returns the job as it is then.

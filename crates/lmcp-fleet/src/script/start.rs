@@ -127,15 +127,6 @@ pub(super) async fn prepare(
     if command.end_with_session {
         return refused("no job ends with its session");
     }
-    if command
-        .line
-        .as_ref()
-        .is_some_and(|line| line.len() > LONGEST_LINE)
-    {
-        let words =
-            format!("`command` is longer than {LONGEST_LINE} bytes, too long for this host");
-        return Err(ToolError::new(words).hint("write it to a file with write_file, and run that"));
-    }
     let Some(cwd) = &command.cwd else {
         return Ok(None);
     };
@@ -163,10 +154,14 @@ pub(super) fn script(id: &str, command: &Command, folder: Option<&Path>, facts: 
     let folder = folder.unwrap_or(&facts.start);
     let folder = word(folder.to_str().unwrap_or_default());
     text.push_str(&format!("cd {folder} || exit 126\n"));
+    // People often write lines that need bash without knowing it.
+    let shell = if facts.has_bash { "bash" } else { "sh" };
     let words = match &command.line {
-        // People often write lines that need bash without knowing it.
-        Some(line) if facts.has_bash => vec!["bash", "-c", line],
-        Some(line) => vec!["sh", "-c", line],
+        Some(line) if line.len() > LONGEST_ARGUMENT => {
+            text.push_str(&as_file(id, line));
+            vec![shell, "-c", "eval \"$(command -p cat <&4)\" 4<&-"]
+        }
+        Some(line) => vec![shell, "-c", line],
         None => command.words.iter().map(String::as_str).collect(),
     };
     if command.line.is_none() {
@@ -188,5 +183,13 @@ pub(super) fn script(id: &str, command: &Command, folder: Option<&Path>, facts: 
     text
 }
 
+/// Opens descriptor 4, from which a shell reads a line that is too long for an argument.
+fn as_file(id: &str, line: &str) -> String {
+    // `$(…)` drops line ends at the end, and the meaning of a line may depend on them. This comment keeps them.
+    let last = if line.ends_with('\n') { "#" } else { "" };
+    // The identifier was drawn by lot, so the line does not contain this one.
+    format!("exec 4<<'end-{id}'\n{line}{last}\nend-{id}\n")
+}
+
 /// The kernel accepts arguments of up to 128 KiB.
-const LONGEST_LINE: usize = 128 * 1024 - 1;
+const LONGEST_ARGUMENT: usize = 128 * 1024 - 1;

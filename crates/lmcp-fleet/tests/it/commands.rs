@@ -23,6 +23,36 @@ async fn a_command_tells_its_code_and_both_streams() {
 }
 
 #[tokio::test]
+async fn a_code_is_told_from_a_signal() {
+    for far in all() {
+        for (command, code, signal) in [
+            ("exit 137", json!(137), json!(null)),
+            ("sh -c 'kill -KILL $$'; exit $?", json!(137), json!(null)),
+            ("kill -KILL $$", json!(null), json!("SIGKILL")),
+        ] {
+            let result = far.call("shell", json!({ "command": command })).await;
+            let ran = result.structured_content.unwrap();
+            assert_eq!(ran["exit_code"], code, "{}, {command}: {ran}", far.name);
+            assert_eq!(ran["signal"], signal, "{}, {command}: {ran}", far.name);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_line_may_be_longer_than_an_argument_can_be() {
+    for far in all() {
+        let long = "x".repeat(200_000);
+        let ran = far
+            .value(
+                "shell",
+                json!({ "command": format!("v='{long}'; echo ${{#v}}; cat"), "stdin": "typed" }),
+            )
+            .await;
+        assert_eq!(ran["stdout"], "200000\ntyped", "{}", far.name);
+    }
+}
+
+#[tokio::test]
 async fn folder_variables_and_input_reach_the_command_as_they_are() {
     for far in all() {
         let odd = "a 'b' \"c\" $d `e` \\f\n-g";

@@ -81,6 +81,38 @@ async fn the_end_of_input_ends_what_reads_it() {
 }
 
 #[tokio::test]
+async fn input_that_a_job_does_not_read_yet_is_kept_for_it() {
+    for far in all() {
+        let go = far.home.path().join("go");
+        let wait = format!("until [ -e '{}' ]; do sleep 0.05; done", go.display());
+        let id = start(&far, &format!("echo up; {wait}; wc -c")).await;
+        output(&far, json!({ "id": id, "wait_for": "up" })).await;
+        let more_than_a_pipe_holds = "x".repeat(1_000_000);
+        let sent = far
+            .value(
+                "job_input",
+                json!({ "id": id, "text": more_than_a_pipe_holds }),
+            )
+            .await;
+        assert_eq!(sent["bytes"], 1_000_000, "{}: {sent}", far.name);
+        let refused = far
+            .error("job_input", json!({ "id": id, "text": "y" }))
+            .await;
+        assert!(refused.contains("has not read"), "{}: {refused}", far.name);
+        fs::write(go, "").unwrap();
+        // The job counts everything, and then waits for more until its input ends.
+        while far
+            .call("job_input", json!({ "id": id, "eof": true }))
+            .await
+            .is_error
+        {}
+        let read = output(&far, json!({ "id": id, "wait_exit": true })).await;
+        let counted = read["output"].as_str().unwrap();
+        assert!(counted.contains("1000000"), "{}: {counted}", far.name);
+    }
+}
+
+#[tokio::test]
 async fn a_stopped_job_is_gone_with_all_it_started_and_can_be_started_again() {
     for far in all() {
         let id = start(&far, "trap '' TERM; sleep 1000 & echo up; wait").await;

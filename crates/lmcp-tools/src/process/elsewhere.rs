@@ -398,17 +398,18 @@ impl Typing {
     /// A key is not known, or the time is not valid.
     pub fn of(args: input::Args) -> ToolResult<Self> {
         wait::time(args.wait)?;
-        let parts = args
-            .parts(false)?
-            .into_iter()
-            .filter_map(|part| match part {
-                input::Part::Bytes(text) if text.is_empty() => None,
-                input::Part::Bytes(text) => Some(Typed::Bytes(text.into_owned())),
-                input::Part::Signal(number) => Some(Typed::Signal(number)),
-                input::Part::Eof => Some(Typed::Eof),
-            });
+        let mut parts = Vec::new();
+        for part in args.parts(false)? {
+            match (part, parts.last_mut()) {
+                (input::Part::Bytes(text), _) if text.is_empty() => {}
+                (input::Part::Bytes(text), Some(Typed::Bytes(before))) => before.push_str(&text),
+                (input::Part::Bytes(text), _) => parts.push(Typed::Bytes(text.into_owned())),
+                (input::Part::Signal(number), _) => parts.push(Typed::Signal(number)),
+                (input::Part::Eof, _) => parts.push(Typed::Eof),
+            }
+        }
         Ok(Self {
-            parts: parts.collect(),
+            parts,
             resize: args.rows.is_some() || args.cols.is_some(),
             id: args.id,
             wait_for: args.wait_for,

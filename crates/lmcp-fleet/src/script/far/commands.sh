@@ -4,6 +4,8 @@
 #   guard    the process that watches over it          pid       its first process, which leads its group
 #   in       the input of a job, a FIFO                out, err  what it wrote; of a job all of it is in out
 #   alive    a FIFO that the guard holds               order     how far out and err had come when somebody looked
+#   how      what `jobs` says of it                    exited    its exit code is its own, and does not stand for a signal
+#   feeder   the process that types into `in`
 #   started, ended, exit, timed_out, stopped, left, eof, kept, not_run    what their names say
 
 # far_start ID KIND LIMIT GRACE: starts what was taken as `run` and `about`, a call with the input that was taken. Says its number.
@@ -131,7 +133,7 @@ far_facts() {
         far_value "$far_dir/$far_name"
         far_line="$far_line $far_name=$far_said"
     done
-    for far_name in timed_out stopped kept eof; do
+    for far_name in exited timed_out stopped kept eof; do
         if [ -e "$far_dir/$far_name" ]; then far_line="$far_line $far_name=yes"; fi
     done
     far_part "$far_line"
@@ -223,8 +225,34 @@ far_again() {
     far_start "$2" job "$3" "$4"
 }
 
-# far_type ID: sends the input that was taken.
-far_type() { [ "$far_has_input" = yes ] && cat <&5 >"$far_jobs/$1/in"; }
+# far_type ID: sends the input that was taken. A process of its own does, and goes on when this call is cut: it waits for a job
+# that does not read. Fails with 3 while it does.
+far_type() {
+    far_dir=$far_jobs/$1
+    [ "$far_has_input" = yes ] || return 1
+    if far_is_feeding "$1"; then return 3; fi
+    # A FIFO that nobody reads cannot be opened to write; for a moment we read it.
+    exec 6<>"$far_dir/in" 4>"$far_dir/in" 6<&-
+    (
+        unset LMCP_SCRIPT_LINK
+        LMCP_SCRIPT_FEEDER=$1
+        export LMCP_SCRIPT_FEEDER
+        far_become_own cat
+    ) <&5 >&4 4>&- 5<&- &
+    exec 4>&- 5<&-
+    printf '%s\n' "$!" >"$far_dir/feeder"
+    wait "$!"
+}
+
+# far_is_feeding ID: does a process type into it? A number alone may be another's by now.
+far_is_feeding() {
+    far_value "$far_jobs/$1/feeder"
+    far_pid=$far_said
+    [ -n "$far_pid" ] && kill -0 "$far_pid" 2>/dev/null || return 1
+    if [ -r /proc/self/environ ]; then
+        far_has_variable "LMCP_SCRIPT_FEEDER=$1" "/proc/$far_pid/environ"
+    fi
+}
 
 # far_eof ID: ends its input.
 far_eof() {

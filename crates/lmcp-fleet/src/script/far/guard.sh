@@ -29,8 +29,11 @@ os.execvp(sys.argv[1], sys.argv[1:])' "$@" ;;
 if [ "$control" = control ]; then set -m; fi
 
 # Somebody asks for the end of its input. Before the command is there for anybody, because it would end the guard.
-again=no
-trap 'exec 8>&-; again=yes' USR1
+woken=no
+trap 'exec 8>&-; woken=yes' USR1
+# `wait` says the same of an exit code above 128 and of a signal. `jobs` tells them apart: in bash before `wait` has returned, in
+# other shells afterwards.
+if [ -n "${BASH_VERSION-}" ]; then trap 'woken=yes; LC_ALL=C jobs >>"$dir/how"' CHLD; fi
 
 if [ "$kind" = job ]; then
     # Held open, so that the input does not end between two who type.
@@ -54,11 +57,26 @@ if [ "$limit" != 0 ]; then
 fi
 
 while :; do
+    woken=no
     wait "$pid"
     code=$?
-    [ "$again" = yes ] || break
-    again=no
+    [ "$woken" = yes ] || break
 done
+if [ -n "${BASH_VERSION-}" ]; then trap - CHLD; else LC_ALL=C jobs >"$dir/how"; fi
+exited=
+# The command is the first job: `[1]+  Exit 137 …`, `[1] + Done(137)` or, of a signal, `[1]+  Killed`.
+while IFS= read -r line; do
+    case $line in
+    '[1]'*'Done('[0-9]*')'*) line=${line#*'Done('} exited=${line%%')'*} ;;
+    '[1]'*' Exit '[0-9]*) line=${line#*' Exit '} exited=${line%%' '*} ;;
+    '[1]'*' Done'*) exited=0 ;;
+    esac
+done <"$dir/how"
+rm -f "$dir/how"
+if [ -n "$exited" ]; then
+    code=$exited
+    : >"$dir/exited"
+fi
 if [ -n "$timer" ]; then
     kill -s KILL -- "-$timer" 2>/dev/null
     wait "$timer" 2>/dev/null
