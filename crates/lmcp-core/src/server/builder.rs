@@ -30,7 +30,7 @@ use crate::{
     steps::Steps,
     subscribe::Listeners,
     task::TaskStore,
-    tool::{AnyTool, Effect, Tool},
+    tool::{Alone, AnyTool},
     transport::{CheckingLocalPeer, LocalPeer, Peer},
 };
 
@@ -131,7 +131,7 @@ impl Server {
         self
     }
 
-    /// Tells the model how to use the server as a whole. Descriptions of single tools belong to [`Tool::about`].
+    /// Tells the model how to use the server as a whole. Descriptions of single tools belong to [`Tool::about`](crate::Tool::about).
     ///
     /// ```
     /// # use lmcp::Server;
@@ -153,8 +153,9 @@ impl Server {
     }
 
     /// Adds a tool. A tool with a state goes into a [`ToolSet`] and is added by [`tools`](Self::tools).
-    pub fn tool<E: Effect>(mut self, tool: Tool<(), E>) -> Self {
-        self.parts.tools.push(AnyTool::new(tool, &Arc::new(())));
+    pub fn tool(mut self, tool: impl Alone) -> Self {
+        let tool = AnyTool::new(tool.alone(), &Arc::new(()));
+        self.parts.tools.push(tool);
         self
     }
 
@@ -231,7 +232,7 @@ impl Server {
     }
 
     /// Decides which tools each caller sees and can call, by their names. A tool that a caller may not see does not exist for it.
-    /// The function runs for every list and every call, so it should be quick. [`Tool::only_for`] does the same for one tool.
+    /// The function runs for every list and every call, so it should be quick. [`Tool::only_for`](crate::Tool::only_for) does the same for one tool.
     ///
     /// ```
     /// # use lmcp::Server;

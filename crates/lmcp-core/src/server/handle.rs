@@ -17,7 +17,7 @@ use crate::{
     session::SessionKey,
     set::{Parts, ToolSet},
     subscribe::{Audience, Telling},
-    tool::{AnyTool, Effect, Tool},
+    tool::{Alone, AnyTool},
 };
 
 /// A running server, made by [`Server::start`](crate::Server::start). It serves transports, changes what the server offers, announces
@@ -128,9 +128,9 @@ impl Handle {
     ///
     /// # Errors
     /// The tool breaks a rule, or the server has a tool of that name. Nothing changes then.
-    pub fn add_tool<E: Effect>(&self, tool: Tool<(), E>) -> Result<(), Error> {
+    pub fn add_tool(&self, tool: impl Alone) -> Result<(), Error> {
         self.add(Parts {
-            tools: vec![AnyTool::new(tool, &Arc::new(()))],
+            tools: vec![AnyTool::new(tool.alone(), &Arc::new(()))],
             ..Parts::default()
         })
     }

@@ -1,5 +1,6 @@
 //! Tools: their names, their effects on the world, and the functions behind them.
 
+mod alone;
 mod checked;
 mod debug;
 mod habits;
@@ -13,6 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use alone::Alone;
 pub(crate) use checked::{AnyTool, CheckedTool, check_name};
 #[doc(hidden)]
 pub use debug::AsyncFunction;
