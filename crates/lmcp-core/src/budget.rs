@@ -19,6 +19,8 @@ use lmcp_wire::RpcError;
 use serde_json::json;
 use tokio::{sync::Notify, time::timeout};
 
+use crate::turns::{Rounds, Turn};
+
 /// The memory that a call takes while it runs, besides its message: its task, its stream, and an answer of usual length. An
 /// answer cannot be refused once its call has run, so its room is reserved before.
 pub const CALL_BYTES: usize = 64 << 10;
@@ -36,6 +38,7 @@ struct Shared {
     /// Only for a budget of memory.
     heap: Option<Heap>,
     accounts: Mutex<Accounts>,
+    rounds: Rounds,
     /// Reservations that wait for room.
     waiting: AtomicUsize,
     /// Notified when bytes are given back.
@@ -56,6 +59,7 @@ pub struct Account(Arc<Payer>);
 struct Payer {
     used: AtomicUsize,
     budget: Budget,
+    turn: Turn,
 }
 
 /// Bytes that are set aside. Dropping this value gives them back.
@@ -95,6 +99,7 @@ impl Budget {
             used: AtomicUsize::new(0),
             heap,
             accounts: Mutex::default(),
+            rounds: Rounds::default(),
             waiting: AtomicUsize::new(0),
             freed: Notify::new(),
         }))
@@ -139,6 +144,7 @@ impl Budget {
         Account(Arc::new(Payer {
             used: AtomicUsize::new(0),
             budget: self.clone(),
+            turn: Turn::new(&self.0.rounds),
         }))
     }
 
@@ -194,6 +200,11 @@ impl Heap {
 }
 
 impl Account {
+    /// The turns of the caller on the shared thread.
+    pub(crate) fn turn(&self) -> &Turn {
+        &self.0.turn
+    }
+
     /// The bytes that the caller occupies now.
     pub fn used(&self) -> usize {
         self.0.used.load(Ordering::Acquire)
@@ -282,6 +293,11 @@ impl Account {
 }
 
 impl Reservation {
+    /// The account of the caller whose bytes these are.
+    pub(crate) fn account(&self) -> &Account {
+        &self.account
+    }
+
     /// The number of bytes that are set aside.
     pub fn bytes(&self) -> usize {
         self.bytes

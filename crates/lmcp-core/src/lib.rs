@@ -96,6 +96,7 @@ mod task;
 mod throttle;
 pub mod tool;
 pub mod transport;
+mod turns;
 mod watch;
 mod weight;
 pub mod workplace;

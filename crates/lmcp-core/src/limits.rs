@@ -13,6 +13,14 @@ pub(crate) const LONG_MESSAGE: usize = 32 << 10;
 /// Long messages that are read at once; others wait their turn. 2: reading them must not take every processor.
 pub(crate) const LONG_AT_ONCE: usize = 2;
 
+/// The time for which the requests of one caller may use the shared thread until other callers had their turns. 2 ms: hundreds of
+/// ordinary requests.
+pub(crate) const TURN_TIME: Duration = Duration::from_millis(2);
+
+/// Connections that a listener accepts until those that it accepted before had their turns. 256: the listener keeps up with a flood,
+/// and of the connections that make room for others, few keep their files open for longer.
+pub(crate) const ACCEPTED_AT_ONCE: usize = 256;
+
 /// Whether reading a message of this size takes long, so that [`Endpoint::read_long`](crate::Endpoint::read_long) should read it.
 pub fn is_long(message: &[u8]) -> bool {
     message.len() > LONG_MESSAGE
@@ -93,7 +101,8 @@ pub struct Limits {
     /// How long HTTP connections may still take when a server closes. 5 s: less than what service managers grant.
     pub shutdown_wait: Duration,
     /// Steps that run on threads for code that blocks ([`Cx::blocking`](crate::Cx::blocking)), at once. 12. Further steps wait. One caller
-    /// alone gets two thirds of them, so that a step of another caller begins at once.
+    /// alone gets two thirds of them. A caller that runs none gets one although all are taken, up to four times this number, so a runtime
+    /// needs so many threads for blocking code.
     pub blocking_steps: usize,
     /// Rounds of questions one request may ask. 16: a form, not an interview.
     pub ask_rounds: u32,

@@ -245,7 +245,7 @@ impl Host {
     ) -> Result<Self, Error> {
         let runtime = runtime::Builder::new_current_thread()
             .enable_all()
-            .max_blocking_threads(16)
+            .max_blocking_threads(52)
             .build()
             .map_err(|err| Error::io("cannot start a server", err))?;
         let runtime = Background(Some(runtime));

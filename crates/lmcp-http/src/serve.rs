@@ -89,9 +89,7 @@ impl Transport for Http {
             let serving = serve(stream, service, entry, place, closing.clone());
             let task = connections.spawn(serving);
             open.abort_with(number, task);
-            // Without this, more connections are accepted than served, and those that were pushed out keep their files open
-            // until then.
-            tokio::task::yield_now().await;
+            open.keep_pace().await;
         }
         drop(self.listener);
         server.transport_stops();

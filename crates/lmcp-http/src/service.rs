@@ -2,7 +2,8 @@
 
 use std::{
     convert::Infallible,
-    pin::Pin,
+    future::poll_fn,
+    pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll},
 };
@@ -267,10 +268,17 @@ where
 {
     /// Answers the request. After this, a connection of the server's own port is no longer busy, unless a stream goes on.
     pub(crate) async fn answer(mut self) -> Result<Response<Body>, Infallible> {
-        let mut response = self.respond().await;
-        if let Some(connection) = &self.service.connection {
-            release(connection, &mut response);
+        let Some(connection) = self.service.connection.clone() else {
+            return Ok(self.respond().await);
+        };
+        if connection.is_out_of_turn() {
+            Box::pin(connection.next_turn()).await;
         }
+        let mut response = {
+            let mut responding = pin!(self.respond());
+            poll_fn(|cx| connection.in_turn(|| responding.as_mut().poll(cx))).await
+        };
+        release(&connection, &mut response);
         Ok(response)
     }
 

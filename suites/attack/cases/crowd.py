@@ -1,6 +1,8 @@
 """Many at once: connections, sessions and questions of one caller must not shut out the others."""
 
 import contextlib
+import selectors
+import threading
 import time
 
 from driver import wire
@@ -93,6 +95,75 @@ def idle_connections_make_room(cx):
     count = len(idle.sockets) + len(dribbling.sockets)
     cx.note(f"beside {count} connections after {(time.monotonic() - began) * 1000:.0f} ms")
     check(answer.status == 200, f"the next caller gets {answer.status}: {answer.text[:100]}")
+
+
+class Flood:
+    """Connections of one caller with requests that wait on each of them. A thread of its own writes and reads."""
+
+    def __init__(self, server, token, connections, requests_on_each):
+        caller = server.caller(token)
+        # As many wrong members as fit into a message that is read on the shared thread.
+        arguments = {"path": "a", "edits": [{"old_str": "", "new_str": ""}] * 1000}
+        params = {"name": "edit_file", "arguments": arguments}
+        body = wire.encode(wire.request(1, "tools/call", params, wire.MODERN))
+        head = "".join(f"{name}: {value}\r\n" for name, value in caller.headers("tools/call", params).items())
+        request = f"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+        self.port, self.text, self.count = server.port, request * requests_on_each, connections
+        self.total = connections * requests_on_each
+        self.answered, self.over, self.begun = 0, threading.Event(), threading.Event()
+        self.thread = threading.Thread(target=self.run)
+        self.thread.start()
+
+    def run(self):
+        waiting = selectors.DefaultSelector()
+        for _ in range(self.count):
+            connection = http.connect(self.port, seconds=30)
+            connection.setblocking(False)
+            waiting.register(connection, selectors.EVENT_READ | selectors.EVENT_WRITE, [memoryview(self.text)])
+        while not self.over.is_set() and waiting.get_map():
+            for key, events in waiting.select(0.1):
+                with contextlib.suppress(BlockingIOError):
+                    try:
+                        self.step(waiting, key, events)
+                    except ConnectionError:
+                        waiting.unregister(key.fileobj)
+                        key.fileobj.close()
+        for key in list((waiting.get_map() or {}).values()):
+            key.fileobj.close()
+
+    def step(self, waiting, key, events):
+        if events & selectors.EVENT_WRITE:
+            key.data[0] = key.data[0][key.fileobj.send(key.data[0]) :]
+            if not key.data[0]:
+                waiting.modify(key.fileobj, selectors.EVENT_READ, key.data)
+        if events & selectors.EVENT_READ:
+            part = key.fileobj.recv(1 << 16)
+            if not part:
+                raise ConnectionResetError
+            self.answered += part.count(b"HTTP/1.1")
+            self.begun.set()
+
+    def stop(self):
+        self.over.set()
+        self.thread.join()
+
+
+@case("D62", "requests on many connections of one caller must not hold up a new caller", alone=True, limit=120)
+def calls_on_many_connections_hold_up_no_new_caller(cx):
+    room_for_files(1400)
+    server = cx.serve(tokens=("ann", "bob"))
+    flood = Flood(server, token_of("ann"), 400, 20)
+    try:
+        check(flood.begun.wait(60), "nothing was answered")
+        before = flood.answered
+        for _ in range(3):
+            answer = server.caller(token_of("bob")).call("jobs")
+            check(not answer.refused, f"a new caller is told: {answer.text[:100]}")
+        meanwhile = flood.answered - before
+    finally:
+        flood.stop()
+    cx.note(f"{meanwhile} of {flood.total} requests were answered while another caller called three times")
+    check(meanwhile < flood.total / 8, f"{meanwhile} of {flood.total} requests were answered first")
 
 
 @case("D17", "1,500 idle or dribbling connections hold up the next caller by at most 100 ms", form="long", alone=True)

@@ -71,7 +71,7 @@ fn on_one_thread(
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         // These threads wait for disks and for processes to start. Each needs memory for a stack for a while.
-        .max_blocking_threads(16)
+        .max_blocking_threads(52)
         .build()
         .map_err(|err| Failure::new("cannot start", err))?;
     let taken_back = {

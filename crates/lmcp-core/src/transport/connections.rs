@@ -11,15 +11,22 @@ use std::{
     collections::HashMap,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::Instant,
 };
 
 use lmcp_wire::RpcError;
-use tokio::{sync::Notify, task::AbortHandle};
+use tokio::{
+    sync::Notify,
+    task::{AbortHandle, yield_now},
+};
 
-use crate::budget::{Account, Budget, Reservation, expect_share, try_later};
+use crate::{
+    budget::{Account, Budget, Reservation, expect_share, try_later},
+    limits::ACCEPTED_AT_ONCE,
+    turns::Turn,
+};
 
 /// The memory that one connection occupies besides its requests: buffers and tasks. Measured, and rounded up: 27 KiB over
 /// HTTP, 33 KiB on a unix socket.
@@ -39,6 +46,8 @@ pub struct Connections {
     shares: Budget,
     opened: Instant,
     open: Mutex<Open>,
+    /// The connections that were accepted so far.
+    accepted: AtomicUsize,
     /// Notified when a connection has closed.
     closed: Notify,
 }
@@ -97,6 +106,7 @@ impl Connections {
             shares: Budget::new(most),
             opened: Instant::now(),
             open: Mutex::default(),
+            accepted: AtomicUsize::new(0),
             closed: Notify::new(),
         })
     }
@@ -155,6 +165,22 @@ impl Connections {
             return Ok(self.memory.take(CONNECTION_BYTES));
         }
         Ok(self.memory.try_reserve(CONNECTION_BYTES)?)
+    }
+
+    /// Keeps the pace at which connections are accepted: after some of them, waits until those that were accepted before had their
+    /// turns. Otherwise connections that were closed to make room would keep their files open, and with a wait after each
+    /// connection the next caller would wait behind everything that is ready.
+    pub async fn keep_pace(&self) {
+        let accepted = self.accepted.fetch_add(1, Ordering::Relaxed) + 1;
+        if accepted.is_multiple_of(ACCEPTED_AT_ONCE) {
+            yield_now().await;
+        }
+    }
+
+    /// The turns of a process that connects, until the caller behind it is known. They last for as long as somebody holds them.
+    pub(crate) fn turns_of(&self, process: Option<i32>) -> Account {
+        // No caller has such a name.
+        self.shares.account(&format!("\0{}", process.unwrap_or(0)))
     }
 
     /// Whether no connection is open.
@@ -268,6 +294,31 @@ impl Connection {
             Ok(places.take(1))
         });
         claimed.as_ref().map(drop).map_err(RpcError::clone)
+    }
+
+    /// Whether the caller has used the thread for so long that others get their turns first. A caller without a name has no turns.
+    pub fn is_out_of_turn(&self) -> bool {
+        self.turn().is_some_and(|turn| !turn.has_time())
+    }
+
+    /// Waits for the next turn of the caller.
+    pub async fn next_turn(&self) {
+        if let Some(turn) = self.turn() {
+            turn.come().await;
+        }
+    }
+
+    /// Runs a step of a request, and counts its time as that of the caller.
+    pub fn in_turn<T>(&self, step: impl FnOnce() -> T) -> T {
+        match self.turn() {
+            Some(turn) => turn.take(step),
+            None => step(),
+        }
+    }
+
+    fn turn(&self) -> Option<&Turn> {
+        let share = self.payer.get()?.as_ref().ok()?;
+        Some(share.account().turn())
     }
 
     fn memory(&self) -> MutexGuard<'_, Reservation> {

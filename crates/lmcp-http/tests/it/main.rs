@@ -25,6 +25,7 @@ mod sessions;
 mod shutdown;
 mod streams;
 mod support;
+mod turns;
 mod upgrade;
 mod visitor;
 mod who;

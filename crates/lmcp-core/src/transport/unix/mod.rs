@@ -21,7 +21,10 @@ use std::{
 use lmcp_wire::{
     RpcError, error::INTERNAL_ERROR, greeting::Goodbye, jsonrpc, method::notification,
 };
-use rustix::net::{RecvFlags, recv};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    net::{RecvFlags, recv},
+};
 use tokio::{
     net::{UnixListener, UnixStream},
     sync::watch,
@@ -39,6 +42,7 @@ use super::{
 };
 use crate::{
     authenticate::{Authenticate, Authenticator},
+    budget::Account,
     caller::Caller,
     endpoint::{Endpoint, Transport},
     error::Error,
@@ -249,9 +253,7 @@ impl Transport for Unix {
                 // Somebody left: who waits to be alone looks again.
                 () = open.one_closed() => continue,
             };
-            // Without this, more connections are accepted than looked at, and those that were pushed out keep their files open
-            // until then.
-            tokio::task::yield_now().await;
+            open.keep_pace().await;
             let place = match open.enter() {
                 Ok(place) => place,
                 Err(error) => {
@@ -260,7 +262,9 @@ impl Transport for Unix {
                 }
             };
             let number = place.number();
+            let process = stream.peer_cred().ok().and_then(|peer| peer.pid());
             let visit = Visit {
+                turns: open.turns_of(process),
                 server: server.clone(),
                 seen: Arc::clone(place.connection()),
                 refusals: Arc::clone(&refusals),
@@ -276,7 +280,6 @@ impl Transport for Unix {
                 continue;
             };
             strangers.make_room();
-            let process = stream.peer_cred().ok().and_then(|peer| peer.pid());
             let greeted = Arc::new(AtomicBool::new(false));
             let known = Arc::clone(&greeted);
             let task = connections.spawn(async move {
@@ -302,9 +305,14 @@ impl Transport for Unix {
     }
 }
 
-/// Whether the client has closed the connection without a word. A program that only connects and hangs up does so much faster than a
-/// connection can be looked at, and others wait behind it in the queue.
+/// Whether the client has closed the connection, so that nobody reads an answer, or will send nothing. A program that only connects and
+/// hangs up does so much faster than a connection can be looked at, and others wait behind it in the queue.
 fn is_deserted(stream: &UnixStream) -> bool {
+    let mut asked = [PollFd::new(stream, PollFlags::IN)];
+    let at_once = Timespec::default();
+    if poll(&mut asked, Some(&at_once)).is_ok() && asked[0].revents().contains(PollFlags::HUP) {
+        return true;
+    }
     let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
     matches!(recv(stream, &mut [0], flags), Ok((0, _)))
 }
@@ -358,6 +366,8 @@ impl Strangers {
 /// The values that one connection needs.
 struct Visit {
     server: Endpoint,
+    /// The turns of the process that connected: looking at it takes time, and it may connect again and again.
+    turns: Account,
     /// The record that the listener keeps of the connection.
     seen: Arc<connections::Connection>,
     refusals: Arc<Refusals>,
@@ -436,8 +446,12 @@ impl Visit {
         let peer = stream.peer_cred().ok()?;
         let process = Process::new(peer.uid(), peer.pid());
         let looks = async {
+            let turn = self.turns.turn();
             loop {
-                match self.look(stream, process) {
+                if !turn.has_time() {
+                    turn.come().await;
+                }
+                match turn.take(|| self.look(stream, process)) {
                     Err(error) if error.code == INTERNAL_ERROR => {}
                     verdict => return verdict,
                 }
