@@ -17,10 +17,6 @@ pub(crate) const LONG_AT_ONCE: usize = 2;
 /// ordinary requests.
 pub(crate) const TURN_TIME: Duration = Duration::from_millis(2);
 
-/// Connections that a listener accepts until those that it accepted before had their turns. 256: the listener keeps up with a flood,
-/// and of the connections that make room for others, few keep their files open for longer.
-pub(crate) const ACCEPTED_AT_ONCE: usize = 256;
-
 /// Whether reading a message of this size takes long, so that [`Endpoint::read_long`](crate::Endpoint::read_long) should read it.
 pub fn is_long(message: &[u8]) -> bool {
     message.len() > LONG_MESSAGE

@@ -25,10 +25,11 @@
 mod mirror;
 
 pub use crate::process::elsewhere::{
-    Command, End, Job, LOOKED_AT, Mark, Outputs, Pieces, Reading, Stop, Typed, Typing, copy_output,
-    ended, expect_id, handed_over, listed, new_id, no_job, started, stopped,
+    Command, End, Job, LOOKED_AT, Mark, Outputs, Pieces, Reading, Stop, copy_output, ended,
+    expect_id, handed_over, listed, new_id, no_job, started, stopped,
 };
 pub use crate::process::environment::quiet;
+pub use crate::process::typing::{Typed, Typing};
 pub use mirror::Mirror;
 
 /// `shell`.

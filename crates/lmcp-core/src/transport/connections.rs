@@ -24,7 +24,6 @@ use tokio::{
 
 use crate::{
     budget::{Account, Budget, Reservation, expect_share, try_later},
-    limits::ACCEPTED_AT_ONCE,
     turns::Turn,
 };
 
@@ -34,6 +33,10 @@ pub(crate) const CONNECTION_BYTES: usize = 32 << 10;
 
 /// The number of connections that are admitted however short memory is: otherwise other callers could not call at all.
 const ALWAYS: usize = 64;
+
+/// Connections that a listener accepts until those that it accepted before had their turns. 256: the listener keeps up with a flood,
+/// and of the connections that make room for others, few keep their files open for longer.
+const ACCEPTED_AT_ONCE: usize = 256;
 
 /// All connections of a listener.
 #[derive(Debug)]

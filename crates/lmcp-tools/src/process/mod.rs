@@ -51,6 +51,7 @@ mod spool;
 pub(crate) mod stop;
 pub(crate) mod store;
 mod tree;
+pub(crate) mod typing;
 mod unwatched;
 mod variables;
 mod wait;
