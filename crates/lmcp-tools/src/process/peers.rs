@@ -47,7 +47,7 @@ const MOST_KNOWN: usize = 1 << 14;
 #[derive(Clone, Debug)]
 pub(crate) struct Gate {
     rights: Rights,
-    /// The caller that a peer counts as. `None`: a peer must know a key.
+    /// The caller that a peer counts as. `None`: the socket is that of this guard, for servers that know its key.
     counts_as: Option<Owner>,
 }
 
@@ -60,7 +60,7 @@ impl Gate {
         }
     }
 
-    /// Makes the gate of a command with these rights.
+    /// Makes the gate of the guard of a command with these rights.
     pub(super) fn of_command(rights: Rights) -> Self {
         Self {
             rights,
@@ -79,11 +79,22 @@ impl Gate {
         if held.is_none_or(|held| held.map_or(true, |held| !held.covers(&self.rights))) {
             return Some(Refusal::Confined);
         }
-        let owner = Owner::read(words.next().unwrap_or_default());
         // Without a fence, a command can do all that its user can.
-        let is_others =
-            has_fence(command_line) && self.counts_as.is_some_and(|caller| !owner.may_be(caller));
-        is_others.then_some(Refusal::Others)
+        if !has_fence(command_line) {
+            return None;
+        }
+        // A confined command has no business with a guard, whatever its rights: it could only flood the guard, so that servers
+        // do not reach it.
+        let Some(caller) = self.counts_as else {
+            return Some(Refusal::Confined);
+        };
+        let owner = Owner::read(words.next().unwrap_or_default());
+        (!owner.may_be(caller)).then_some(Refusal::Others)
+    }
+
+    /// Returns whether the processes below this one are refused: the command of a guard must not control the guard.
+    fn is_closed_below(&self, process: Pid) -> bool {
+        self.counts_as.is_none() && process == getpid()
     }
 }
 
@@ -113,9 +124,13 @@ pub(crate) fn admit(
         Err(Errno::EMFILE | Errno::ENFILE) => return Err(Refusal::NotNow),
         Err(_) => return Err(Refusal::Ended),
     };
+    // In a flood of processes that connect and end, most have ended by now.
+    if handle.as_ref().is_some_and(has_ended) {
+        return Err(Refusal::Ended);
+    }
     let verdict = admit_process(gate, known, process);
     // As long as the process is there, no other process has its number.
-    if handle.is_some_and(|handle| has_ended(&handle)) {
+    if handle.as_ref().is_some_and(has_ended) {
         return Err(Refusal::Ended);
     }
     verdict
@@ -260,6 +275,9 @@ enum Above {
 fn guards_above(gate: &Gate, line: &[Process]) -> Option<Above> {
     let (mut own, mut above) = (None, Above::Nothing);
     for (at, process) in line.iter().enumerate() {
+        if gate.is_closed_below(process.pid) {
+            return Some(Above::Refused(at, Refusal::Confined));
+        }
         let command_line = command_line(process.pid).ok()?;
         if let Some(refusal) = gate.refusal(&command_line)
             && !own.get_or_insert_with(own_line).contains(&process.pid)
@@ -338,14 +356,22 @@ fn has_ended(handle: &OwnedFd) -> bool {
 #[cfg(test)]
 mod tests {
     use std::{
+        io::{BufRead as _, BufReader},
         os::unix::net::{UnixListener, UnixStream},
         path::Path,
-        process::Command,
+        process::{Child, Command, Stdio},
     };
 
-    use rustix::net::sockopt::socket_peercred;
+    use lmcp_private::guards::GUARD;
+    use rustix::{
+        net::sockopt::socket_peercred,
+        process::{Signal, kill_process},
+    };
 
     use super::*;
+
+    /// The rights of a server with a fence.
+    const FENCE: &str = r#"{"fence":{"write":[],"read":[]}}"#;
 
     fn gate() -> Gate {
         Gate::of_server(Rights::default(), Owner::User)
@@ -400,6 +426,57 @@ mod tests {
         assert_eq!(admit_process(&gate(), &known, pid), Ok(()));
         child.kill().unwrap();
         child.wait().unwrap();
+    }
+
+    /// Starts a program with the command line of a guard, and a process below it: each behind the mark or not. Returns the
+    /// program and the process.
+    fn guarded(folder: &Path, guard: bool, below: bool) -> (Child, Pid) {
+        let mark = |is_marked| match is_marked {
+            true => "echo 0x133 >/proc/self/coredump_filter;",
+            false => "",
+        };
+        let script = format!(
+            "sh -c '{} echo up; exec sleep 60' & echo $!; wait",
+            mark(below)
+        );
+        fs::write(folder.join(GUARD), script).unwrap();
+        let start = format!("{} exec sh {GUARD} '{FENCE}' user", mark(guard));
+        let mut guard = Command::new("sh")
+            .args(["-c", &start])
+            .current_dir(folder)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = BufReader::new(guard.stdout.take().unwrap());
+        let (mut number, mut up) = (String::new(), String::new());
+        said.read_line(&mut number).unwrap();
+        said.read_line(&mut up).unwrap();
+        let numbers = format!("{number}{up}");
+        let number = numbers.lines().find(|line| *line != "up").unwrap();
+        (guard, Pid::from_raw(number.parse().unwrap()).unwrap())
+    }
+
+    #[test]
+    fn a_guard_serves_no_command_whatever_its_rights() {
+        let rights: Rights = serde_json::from_str(FENCE).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let (mut guard, below) = guarded(folder.path(), false, true);
+        let of_server = Gate::of_server(rights.clone(), Owner::User);
+        let of_command = Gate::of_command(rights);
+        let admitted =
+            [of_server, of_command].map(|gate| admit_process(&gate, &Confined::default(), below));
+        kill_process(below, Signal::KILL).unwrap();
+        guard.kill().unwrap();
+        guard.wait().unwrap();
+        assert_eq!(admitted, [Ok(()), Err(Refusal::Confined)]);
+        // Nor does a guard serve what is below itself.
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        let own = Gate::of_command(Rights::default());
+        let admitted = admit_process(&own, &Confined::default(), pid);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(admitted, Err(Refusal::Confined));
     }
 
     #[test]
