@@ -4,7 +4,8 @@
 //! The kernel says which process connected. A guard adopts every process that its command starts, so the guard of a confined
 //! command is always among the processes above such a process, and the guard's command line says what it confines to. A
 //! command cannot change that line; a line that a command forges can only take more away from the command. A process whose
-//! guard is gone is known by its mark (`lmcp_private::mark`).
+//! guard is gone is known by its mark (`lmcp_private::mark`). A forged line does not explain the mark: the process with that
+//! line bears the mark, too, and a guard stands outside of its fence.
 
 use std::{
     collections::HashMap,
@@ -253,9 +254,11 @@ fn judge(
         Some(refusal) => (&*line, refusal),
         None => match guards_above(gate, &line)? {
             Above::Refused(guard, refusal) => (line.get(..guard)?, refusal),
-            Above::Fence => return Some(Ok(())),
-            Above::Nothing if is_marked(process)? => (line.get(..1)?, Refusal::Confined),
-            Above::Nothing => return Some(Ok(())),
+            Above::Fence(guard) if !is_marked(process)? || !is_marked_still(&guard)? => {
+                return Some(Ok(()));
+            }
+            Above::Nothing if !is_marked(process)? => return Some(Ok(())),
+            Above::Fence(_) | Above::Nothing => (line.get(..1)?, Refusal::Confined),
         },
     };
     known.add(confined, refusal);
@@ -267,8 +270,10 @@ enum Above {
     /// The process is refused for the guard at this place in the line, and that guard is not above this server as well: a
     /// guard above both takes nothing from what the server can give.
     Refused(usize, Refusal),
-    /// There is no such guard, but one with a fence: the mark of the process comes from that guard.
-    Fence,
+    /// There is no such guard, but this one has a fence, and none above it has. The mark of the process comes from that fence if
+    /// the guard stands outside of it, and bears no mark itself. A process behind a fence can start a program with the command
+    /// line of a guard, but not without the mark.
+    Fence(Process),
     Nothing,
 }
 
@@ -285,7 +290,7 @@ fn guards_above(gate: &Gate, line: &[Process]) -> Option<Above> {
             return Some(Above::Refused(at, refusal));
         }
         if has_fence(&command_line) {
-            above = Above::Fence;
+            above = Above::Fence(*process);
         }
     }
     Some(above)
@@ -297,6 +302,12 @@ fn is_marked(process: Pid) -> Option<bool> {
         return Some(false);
     }
     mark::is_on(process).ok()?
+}
+
+/// Returns whether a process bears the mark, and is the same process all the time. `None` if it has ended.
+fn is_marked_still(process: &Process) -> Option<bool> {
+    let is_marked = is_marked(process.pid)?;
+    (Process::of(process.pid)?.started == process.started).then_some(is_marked)
 }
 
 /// Returns this process and those above it.
@@ -362,13 +373,13 @@ mod tests {
         process::{Child, Command, Stdio},
     };
 
-    use lmcp_private::guards::GUARD;
+    use lmcp_private::guards::{GUARD, orphans};
     use rustix::{
         net::sockopt::socket_peercred,
         process::{Signal, kill_process},
     };
 
-    use super::*;
+    use super::{super::tree, *};
 
     /// The rights of a server with a fence.
     const FENCE: &str = r#"{"fence":{"write":[],"read":[]}}"#;
@@ -454,6 +465,29 @@ mod tests {
         let numbers = format!("{number}{up}");
         let number = numbers.lines().find(|line| *line != "up").unwrap();
         (guard, Pid::from_raw(number.parse().unwrap()).unwrap())
+    }
+
+    #[test]
+    fn a_fence_comes_from_a_guard_outside_of_it() {
+        let rights = serde_json::from_str(FENCE).unwrap();
+        let gate = Gate::of_server(rights, Owner::User);
+        for (is_guard_marked, is_marked, wanted) in [
+            (false, false, Ok(())),
+            (false, true, Ok(())),
+            // A process behind a fence started this one, which is no guard.
+            (true, true, Err(Refusal::Confined)),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let (mut guard, below) = guarded(folder.path(), is_guard_marked, is_marked);
+            let admitted = admit_process(&gate, &Confined::default(), below);
+            let processes: Vec<_> = tree::all().collect();
+            let orphans = orphans(&processes, &[Pid::from_child(&guard)]).unwrap();
+            kill_process(below, Signal::KILL).unwrap();
+            guard.kill().unwrap();
+            guard.wait().unwrap();
+            assert_eq!(admitted, wanted, "{is_guard_marked} {is_marked}");
+            assert_eq!(orphans.contains(&below), wanted.is_err());
+        }
     }
 
     #[test]
