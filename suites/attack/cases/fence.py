@@ -111,18 +111,61 @@ def a_fenced_command_without_its_guard_cannot_use_our_sockets(cx):
         server = cx.stdio("--root", cx.root, state=cx.make(f"fenced-state-{number}", 0o700))
         argv = [cx.python(), "script.py", str(address), str(secret)]
         check(not server.call("shell_bg", argv=argv, cwd=str(folder)).refused, "the job was not started")
-        cx.until(lambda: (folder / "ready").exists(), "the job does not run")
-        guards = [pid for pid in processes.descendants(server.pid) if "__guard" in processes.arguments(pid)[1:2]]
-        # The server would end what it finds without a guard.
-        os.kill(server.pid, signal.SIGSTOP)
-        for guard in guards:
-            os.kill(guard, signal.SIGKILL)
-        cx.until(lambda: (folder / "said").exists(), "the fenced command does not go on without its guard", 40)
-        said = (folder / "said").read_text()
+        said = go_on_without_guard(cx, server, folder)
         cx.note(f"it was told: {said.strip()[:60]}")
         check(SECRET not in said, "a fenced command read a file outside of its root through our socket")
-        os.kill(server.pid, signal.SIGKILL)
     check(not wide.caller().call("jobs").refused, "the server serves nobody any more")
+
+
+# A program with the command line of a guard: the fence that it names is that of another server.
+FORGED_GUARD = 'shift 2; "$@"\n'
+FORGE_A_GUARD = """
+import os, sys
+if sys.argv[1] == "forge":
+    os.execv("/bin/sh", ["sh", "__guard", os.environ["FENCE"], "user", sys.executable, sys.argv[0], *sys.argv[2:]])
+"""
+
+
+@case("D63", "a fenced command whose guard was killed must not forge one with the fence of another server", limit=90)
+def a_fenced_command_forges_no_guard(cx):
+    other = cx.make("other")
+    server = cx.serve("--root", other, unix=True)
+    proof = other / "proof"
+    check(not server.caller().call("shell_bg", command="sleep 300").refused, "the job was not started")
+    fence = next(processes.arguments(guard)[2] for guard in guards_of(server))
+    ways = ((DRIVE_SOCKET, server.socket), (DRIVE_HTTP, f"http://127.0.0.1:{server.port}/mcp"))
+    for number, (script, address) in enumerate(ways):
+        folder = cx.make(f"root/{number}")
+        (folder / "__guard").write_text(FORGED_GUARD)
+        drive = script.replace('"cat "', '"touch "')
+        (folder / "drive.py").write_text(FORGE_A_GUARD + 'sys.stdout = open("said.part", "w")\n' + drive + DONE)
+        again = f"os.execv(sys.executable, [sys.executable, 'drive.py', 'forge', {str(address)!r}, {str(proof)!r}])\n"
+        (folder / "script.py").write_text(WITHOUT_GUARD + again)
+        narrow = cx.stdio("--root", cx.root, state=cx.make(f"fenced-state-{number}", 0o700))
+        argv, env = [cx.python(), "script.py"], {"FENCE": fence}
+        check(not narrow.call("shell_bg", argv=argv, env=env, cwd=str(folder)).refused, "the job was not started")
+        said = go_on_without_guard(cx, narrow, folder)
+        cx.note(f"it was told: {said.strip()[:60]}")
+        check(not proof.exists(), "a fenced command ran one in the root of another server")
+        check("no way" in said or "error" in said, f"a fenced command was let in by another server: {said[:100]}")
+    check(not server.caller().call("jobs").refused, "the server serves nobody any more")
+
+
+def guards_of(server):
+    return [pid for pid in processes.descendants(server.pid) if "__guard" in processes.arguments(pid)[1:2]]
+
+
+def go_on_without_guard(cx, server, folder):
+    """Kills the guard of the only command of a server, then the server; what the command said afterwards."""
+    cx.until(lambda: (folder / "ready").exists(), "the job does not run")
+    guards = guards_of(server)
+    # The server would end what it finds without a guard.
+    os.kill(server.pid, signal.SIGSTOP)
+    for guard in guards:
+        os.kill(guard, signal.SIGKILL)
+    cx.until(lambda: (folder / "said").exists(), "the fenced command does not go on without its guard", 40)
+    os.kill(server.pid, signal.SIGKILL)
+    return (folder / "said").read_text()
 
 
 @case("D2", "`lmcp proxy` in a fenced command must not reach, nor start, a server without a fence")

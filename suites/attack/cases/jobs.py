@@ -72,6 +72,48 @@ def input_of_jobs_is_neither_kept_nor_listed(cx):
     check(grown < LARGE, f"12 lists of {count} jobs take {machine.mib(grown)}")
 
 
+# Runs in a fenced command: many processes that connect to the guard of another job without pause, and say nothing.
+FLOOD_A_GUARD = """
+import os, socket, sys, time
+path, until = sys.argv[1], time.monotonic() + 60
+print("flooding", flush=True)
+for _ in range(100):
+    if os.fork() == 0:
+        held = []
+        while time.monotonic() < until:
+            connection = socket.socket(socket.AF_UNIX)
+            try:
+                connection.connect(path)
+            except OSError:
+                continue
+            held.append(connection)
+            if len(held) > 800:
+                held.clear()
+        os._exit(0)
+os.wait()
+"""
+
+
+@case("D62", "a fenced command floods the guard of somebody else's job: its owner must type into it and stop it", alone=True)
+def a_flood_on_a_guard_keeps_nobody_from_a_job(cx):
+    server = cx.serve("--root", cx.root, tokens=("ann", "bob"))
+    ann, bob = server.caller(token_of("ann")), server.caller(token_of("bob"))
+    (cx.root / "flood.py").write_text(FLOOD_A_GUARD)
+    for _ in range(2):
+        job = ann.call("shell_bg", command="while read x; do echo got $x; done").data["id"]
+        argv = [cx.python(), str(cx.root / "flood.py"), str(cx.state / "jobs" / job / "guard")]
+        flood = bob.call("shell_bg", argv=argv).data["id"]
+        cx.until(lambda: "flooding" in bob.call("job_output", id=flood).text, "the flood does not begin")  # noqa: B023
+        watch = Stopwatch()
+        for round in range(5):
+            typed = watch.measure(lambda: ann.call("job_input", id=job, text=f"{round}\n", wait_for=f"got {round}"))  # noqa: B023
+            check(not typed.refused, f"the owner of a job cannot type into it: {typed.text[:150]}")
+        stopped = watch.measure(lambda: ann.call("job_stop", id=job))  # noqa: B023
+        cx.note(f"{watch.summary()}, worst {watch.worst():.2f} s")
+        check(not stopped.refused, f"the owner of a job cannot stop it: {stopped.text[:150]}")
+        bob.call("job_stop", id=flood, signal="KILL")
+
+
 @case("D7", "a command nests folders in $TMPDIR: they are removed with its end")
 def deep_folders_go_with_the_end_of_a_command(cx):
     expect_deep_folders_to_go(cx, 3000)

@@ -65,7 +65,9 @@ pub fn has_fence(command_line: &[u8]) -> bool {
     confinement(command_line).is_some()
 }
 
-/// Returns those of these processes that bear the mark of a fence and are below none of these guards: their own guard is gone.
+/// Returns those of these processes that bear the mark of a fence and are below no guard outside of the fence: their own guard is
+/// gone. A guard that bears the mark itself does not count. Such a guard has lost one above it, or a command behind a fence has
+/// forged the guard.
 ///
 /// # Errors
 /// Too many files are open.
@@ -73,7 +75,16 @@ pub fn orphans(processes: &[Process], guards: &[Pid]) -> io::Result<Vec<Pid>> {
     if mark::is_on_us() {
         return Ok(Vec::new());
     }
-    let below = processes::below(processes, guards);
+    let mut outside = Vec::new();
+    for guard in guards {
+        match mark::is_on(*guard) {
+            Ok(Some(false)) => outside.push(*guard),
+            Ok(_) => {}
+            Err(err) if is_about_the_process(&err) => {}
+            Err(err) => return Err(err),
+        }
+    }
+    let below = processes::below(processes, &outside);
     let mut orphans = Vec::new();
     for process in processes.iter().filter(|it| !below.contains(&it.pid)) {
         match mark::is_on(process.pid) {

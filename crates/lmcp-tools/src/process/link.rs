@@ -5,8 +5,8 @@ use std::{
     time::Duration,
 };
 
-use lmcp_private::processes::expect_own_numbers;
-use rustix::process::Pid;
+use lmcp_private::{connect_in_turn, processes::expect_own_numbers};
+use rustix::{net::SocketAddrUnix, process::Pid};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines},
     net::{
@@ -14,7 +14,7 @@ use tokio::{
         unix::{OwnedReadHalf, OwnedWriteHalf},
     },
     process::Command,
-    time::{sleep, timeout},
+    time::{Instant, sleep, timeout},
 };
 
 use super::{
@@ -28,8 +28,14 @@ use super::{
 
 /// A guard answers at once, unless it was halted.
 pub(super) const SOON: Duration = Duration::from_secs(5);
-/// The pause between two tries to connect to a guard whose queue is full.
-const AGAIN: Duration = Duration::from_millis(5);
+/// How long a server tries again to reach a guard that hangs up, and the pause between two tries.
+pub(super) const PERSISTENCE: Duration = Duration::from_secs(1);
+pub(super) const AGAIN: Duration = Duration::from_millis(5);
+
+pub(super) const IS_GONE: &str = "its guard is gone";
+pub(super) const HUNG_UP: &str = "its guard has closed the connection";
+pub(super) const OUT_OF_REACH: &str =
+    "its guard cannot be reached now, because too many processes connect to it; try again";
 
 const NO_WATCHES: &str = "the programs of this user watch as many files as the kernel lets them together \
                           (fs.epoll.max_user_watches); one of them must close some, or end";
@@ -43,6 +49,8 @@ pub(crate) struct Link {
     heard: Vec<Word>,
     /// The leash of a guard that this server started.
     leash: Option<Leash>,
+    /// How long the guard may take to answer.
+    patience: Duration,
 }
 
 impl Link {
@@ -98,21 +106,48 @@ impl Link {
         Self::meet(job, true).await
     }
 
+    /// Connects, and waits until the guard has welcomed this server. A guard that hangs up may have had no place, so the server
+    /// tries again for a while.
     async fn meet(job: &Job, follows: bool) -> io::Result<Self> {
+        let key = job.about.key.clone();
+        let hello = Ask::Hello { key, follows };
+        let mut until = None;
+        loop {
+            let mut link = Self::reach(job).await?;
+            // A guard that hangs up may do so before it has read this.
+            let _ = link.send(&hello).await;
+            match timeout(SOON, link.read()).await {
+                Ok(Some(word)) => {
+                    link.heard.push(word);
+                    return Ok(link);
+                }
+                // The guard was halted, perhaps. The caller may need the number of its process.
+                Err(_) => {
+                    link.patience = Duration::ZERO;
+                    return Ok(link);
+                }
+                Ok(None) if !job.is_guarded() => return Err(io::Error::other(IS_GONE)),
+                Ok(None) => {}
+            }
+            let now = Instant::now();
+            if *until.get_or_insert(now + PERSISTENCE) <= now {
+                return Err(io::Error::new(io::ErrorKind::WouldBlock, OUT_OF_REACH));
+            }
+            sleep(AGAIN).await;
+        }
+    }
+
+    async fn reach(job: &Job) -> io::Result<Self> {
         let opened = dir::insist(&job.dir, || File::open(&job.dir))?;
         let path = dir::short_path(&opened, dir::SOCKET);
         // The command itself can change the mode of the socket, because the socket belongs to its user.
         let (mut insistence, named) = (Insistence::default(), job.dir.join(dir::SOCKET));
-        let socket = loop {
-            match timeout(SOON, connect(&path)).await? {
+        loop {
+            match connect(&path).await {
                 Err(err) if insistence.mends(&named, &err) => {}
-                connected => break connected?,
+                connected => return Ok(Self::halves(connected?)),
             }
-        };
-        let mut link = Self::halves(socket);
-        let key = job.about.key.clone();
-        link.send(&Ask::Hello { key, follows }).await?;
-        Ok(link)
+        }
     }
 
     fn over(socket: StdStream) -> io::Result<Self> {
@@ -132,6 +167,7 @@ impl Link {
             writer,
             heard: Vec::new(),
             leash: None,
+            patience: SOON,
         }
     }
 
@@ -158,6 +194,7 @@ impl Link {
 
     /// Asks the guard for something, and waits until it is done.
     pub(crate) async fn ask(&mut self, ask: &Ask) -> io::Result<()> {
+        let patience = self.patience;
         let answered = async {
             self.send(ask).await?;
             loop {
@@ -165,7 +202,7 @@ impl Link {
                     Some(Word::Done) => return Ok(()),
                     Some(Word::Refused { why }) => return Err(io::Error::other(why)),
                     Some(word) => self.heard.push(word),
-                    None => return Err(io::Error::other("its guard is gone")),
+                    None => return Err(io::Error::other(HUNG_UP)),
                 }
             }
         };
@@ -173,7 +210,7 @@ impl Link {
             let words = "its guard does not answer; somebody may have halted it";
             io::Error::new(io::ErrorKind::TimedOut, words)
         };
-        timeout(SOON, answered).await.map_err(late)?
+        timeout(patience, answered).await.map_err(late)?
     }
 
     /// Returns whether the command waits for input, as far as its guard can tell.
@@ -200,12 +237,22 @@ impl Link {
     }
 }
 
-/// Connects to a guard. If the guard's queue is full, because of a flood, tries again until there is room.
+/// Connects to a guard. If the guard's queue is full, because of a flood, waits in turn for a place.
 async fn connect(path: &Path) -> io::Result<UnixStream> {
-    loop {
-        match UnixStream::connect(path).await {
-            Err(err) if err.kind() == io::ErrorKind::WouldBlock => sleep(AGAIN).await,
-            connected => return connected,
-        }
+    match UnixStream::connect(path).await {
+        Err(err) if err.kind() == io::ErrorKind::WouldBlock => {}
+        connected => return connected,
     }
+    let address = SocketAddrUnix::new(path)?;
+    let connecting = move || connect_in_turn(&address, SOON);
+    let connected = tokio::task::spawn_blocking(connecting).await;
+    let socket = connected
+        .map_err(io::Error::other)?
+        .map_err(|err| match err.kind() {
+            kind @ io::ErrorKind::WouldBlock => io::Error::new(kind, OUT_OF_REACH),
+            _ => err,
+        })?;
+    let socket = StdStream::from(socket);
+    socket.set_nonblocking(true)?;
+    UnixStream::from_std(socket)
 }

@@ -4,7 +4,8 @@
 //! The kernel says which process connected. A guard adopts every process that its command starts, so the guard of a confined
 //! command is always among the processes above such a process, and the guard's command line says what it confines to. A
 //! command cannot change that line; a line that a command forges can only take more away from the command. A process whose
-//! guard is gone is known by its mark (`lmcp_private::mark`).
+//! guard is gone is known by its mark (`lmcp_private::mark`). A forged line does not explain the mark: the process with that
+//! line bears the mark, too, and a guard stands outside of its fence.
 
 use std::{
     collections::HashMap,
@@ -47,7 +48,7 @@ const MOST_KNOWN: usize = 1 << 14;
 #[derive(Clone, Debug)]
 pub(crate) struct Gate {
     rights: Rights,
-    /// The caller that a peer counts as. `None`: a peer must know a key.
+    /// The caller that a peer counts as. `None`: the socket is that of this guard, for servers that know its key.
     counts_as: Option<Owner>,
 }
 
@@ -60,7 +61,7 @@ impl Gate {
         }
     }
 
-    /// Makes the gate of a command with these rights.
+    /// Makes the gate of the guard of a command with these rights.
     pub(super) fn of_command(rights: Rights) -> Self {
         Self {
             rights,
@@ -79,11 +80,22 @@ impl Gate {
         if held.is_none_or(|held| held.map_or(true, |held| !held.covers(&self.rights))) {
             return Some(Refusal::Confined);
         }
-        let owner = Owner::read(words.next().unwrap_or_default());
         // Without a fence, a command can do all that its user can.
-        let is_others =
-            has_fence(command_line) && self.counts_as.is_some_and(|caller| !owner.may_be(caller));
-        is_others.then_some(Refusal::Others)
+        if !has_fence(command_line) {
+            return None;
+        }
+        // A confined command has no business with a guard, whatever its rights: it could only flood the guard, so that servers
+        // do not reach it.
+        let Some(caller) = self.counts_as else {
+            return Some(Refusal::Confined);
+        };
+        let owner = Owner::read(words.next().unwrap_or_default());
+        (!owner.may_be(caller)).then_some(Refusal::Others)
+    }
+
+    /// Returns whether the processes below this one are refused: the command of a guard must not control the guard.
+    fn is_closed_below(&self, process: Pid) -> bool {
+        self.counts_as.is_none() && process == getpid()
     }
 }
 
@@ -113,9 +125,13 @@ pub(crate) fn admit(
         Err(Errno::EMFILE | Errno::ENFILE) => return Err(Refusal::NotNow),
         Err(_) => return Err(Refusal::Ended),
     };
+    // In a flood of processes that connect and end, most have ended by now.
+    if handle.as_ref().is_some_and(has_ended) {
+        return Err(Refusal::Ended);
+    }
     let verdict = admit_process(gate, known, process);
     // As long as the process is there, no other process has its number.
-    if handle.is_some_and(|handle| has_ended(&handle)) {
+    if handle.as_ref().is_some_and(has_ended) {
         return Err(Refusal::Ended);
     }
     verdict
@@ -238,9 +254,11 @@ fn judge(
         Some(refusal) => (&*line, refusal),
         None => match guards_above(gate, &line)? {
             Above::Refused(guard, refusal) => (line.get(..guard)?, refusal),
-            Above::Fence => return Some(Ok(())),
-            Above::Nothing if is_marked(process)? => (line.get(..1)?, Refusal::Confined),
-            Above::Nothing => return Some(Ok(())),
+            Above::Fence(guard) if !is_marked(process)? || !is_marked_still(&guard)? => {
+                return Some(Ok(()));
+            }
+            Above::Nothing if !is_marked(process)? => return Some(Ok(())),
+            Above::Fence(_) | Above::Nothing => (line.get(..1)?, Refusal::Confined),
         },
     };
     known.add(confined, refusal);
@@ -252,14 +270,19 @@ enum Above {
     /// The process is refused for the guard at this place in the line, and that guard is not above this server as well: a
     /// guard above both takes nothing from what the server can give.
     Refused(usize, Refusal),
-    /// There is no such guard, but one with a fence: the mark of the process comes from that guard.
-    Fence,
+    /// There is no such guard, but this one has a fence, and none above it has. The mark of the process comes from that fence if
+    /// the guard stands outside of it, and bears no mark itself. A process behind a fence can start a program with the command
+    /// line of a guard, but not without the mark.
+    Fence(Process),
     Nothing,
 }
 
 fn guards_above(gate: &Gate, line: &[Process]) -> Option<Above> {
     let (mut own, mut above) = (None, Above::Nothing);
     for (at, process) in line.iter().enumerate() {
+        if gate.is_closed_below(process.pid) {
+            return Some(Above::Refused(at, Refusal::Confined));
+        }
         let command_line = command_line(process.pid).ok()?;
         if let Some(refusal) = gate.refusal(&command_line)
             && !own.get_or_insert_with(own_line).contains(&process.pid)
@@ -267,7 +290,7 @@ fn guards_above(gate: &Gate, line: &[Process]) -> Option<Above> {
             return Some(Above::Refused(at, refusal));
         }
         if has_fence(&command_line) {
-            above = Above::Fence;
+            above = Above::Fence(*process);
         }
     }
     Some(above)
@@ -279,6 +302,12 @@ fn is_marked(process: Pid) -> Option<bool> {
         return Some(false);
     }
     mark::is_on(process).ok()?
+}
+
+/// Returns whether a process bears the mark, and is the same process all the time. `None` if it has ended.
+fn is_marked_still(process: &Process) -> Option<bool> {
+    let is_marked = is_marked(process.pid)?;
+    (Process::of(process.pid)?.started == process.started).then_some(is_marked)
 }
 
 /// Returns this process and those above it.
@@ -338,14 +367,22 @@ fn has_ended(handle: &OwnedFd) -> bool {
 #[cfg(test)]
 mod tests {
     use std::{
+        io::{BufRead as _, BufReader},
         os::unix::net::{UnixListener, UnixStream},
         path::Path,
-        process::Command,
+        process::{Child, Command, Stdio},
     };
 
-    use rustix::net::sockopt::socket_peercred;
+    use lmcp_private::guards::{GUARD, orphans};
+    use rustix::{
+        net::sockopt::socket_peercred,
+        process::{Signal, kill_process},
+    };
 
-    use super::*;
+    use super::{super::tree, *};
+
+    /// The rights of a server with a fence.
+    const FENCE: &str = r#"{"fence":{"write":[],"read":[]}}"#;
 
     fn gate() -> Gate {
         Gate::of_server(Rights::default(), Owner::User)
@@ -400,6 +437,80 @@ mod tests {
         assert_eq!(admit_process(&gate(), &known, pid), Ok(()));
         child.kill().unwrap();
         child.wait().unwrap();
+    }
+
+    /// Starts a program with the command line of a guard, and a process below it: each behind the mark or not. Returns the
+    /// program and the process.
+    fn guarded(folder: &Path, guard: bool, below: bool) -> (Child, Pid) {
+        let mark = |is_marked| match is_marked {
+            true => "echo 0x133 >/proc/self/coredump_filter;",
+            false => "",
+        };
+        let script = format!(
+            "sh -c '{} echo up; exec sleep 60' & echo $!; wait",
+            mark(below)
+        );
+        fs::write(folder.join(GUARD), script).unwrap();
+        let start = format!("{} exec sh {GUARD} '{FENCE}' user", mark(guard));
+        let mut guard = Command::new("sh")
+            .args(["-c", &start])
+            .current_dir(folder)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = BufReader::new(guard.stdout.take().unwrap());
+        let (mut number, mut up) = (String::new(), String::new());
+        said.read_line(&mut number).unwrap();
+        said.read_line(&mut up).unwrap();
+        let numbers = format!("{number}{up}");
+        let number = numbers.lines().find(|line| *line != "up").unwrap();
+        (guard, Pid::from_raw(number.parse().unwrap()).unwrap())
+    }
+
+    #[test]
+    fn a_fence_comes_from_a_guard_outside_of_it() {
+        let rights = serde_json::from_str(FENCE).unwrap();
+        let gate = Gate::of_server(rights, Owner::User);
+        for (is_guard_marked, is_marked, wanted) in [
+            (false, false, Ok(())),
+            (false, true, Ok(())),
+            // A process behind a fence started this one, which is no guard.
+            (true, true, Err(Refusal::Confined)),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let (mut guard, below) = guarded(folder.path(), is_guard_marked, is_marked);
+            let admitted = admit_process(&gate, &Confined::default(), below);
+            let processes: Vec<_> = tree::all().collect();
+            let orphans = orphans(&processes, &[Pid::from_child(&guard)]).unwrap();
+            kill_process(below, Signal::KILL).unwrap();
+            guard.kill().unwrap();
+            guard.wait().unwrap();
+            assert_eq!(admitted, wanted, "{is_guard_marked} {is_marked}");
+            assert_eq!(orphans.contains(&below), wanted.is_err());
+        }
+    }
+
+    #[test]
+    fn a_guard_serves_no_command_whatever_its_rights() {
+        let rights: Rights = serde_json::from_str(FENCE).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let (mut guard, below) = guarded(folder.path(), false, true);
+        let of_server = Gate::of_server(rights.clone(), Owner::User);
+        let of_command = Gate::of_command(rights);
+        let admitted =
+            [of_server, of_command].map(|gate| admit_process(&gate, &Confined::default(), below));
+        kill_process(below, Signal::KILL).unwrap();
+        guard.kill().unwrap();
+        guard.wait().unwrap();
+        assert_eq!(admitted, [Ok(()), Err(Refusal::Confined)]);
+        // Nor does a guard serve what is below itself.
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        let own = Gate::of_command(Rights::default());
+        let admitted = admit_process(&own, &Confined::default(), pid);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(admitted, Err(Refusal::Confined));
     }
 
     #[test]

@@ -6,6 +6,8 @@ use std::{
     io::{self, BufRead as _, BufReader, Write as _},
     os::unix::net::UnixStream,
     path::Path,
+    thread,
+    time::Instant,
 };
 
 use rustix::{
@@ -18,9 +20,9 @@ use rustix::{
 
 use super::{
     dir,
-    link::SOON,
+    link::{AGAIN, HUNG_UP, IS_GONE, OUT_OF_REACH, PERSISTENCE, SOON},
     protocol::{Ask, Word},
-    store::Job,
+    store::{Job, is_locked},
 };
 
 /// The answer of a guard.
@@ -48,20 +50,50 @@ pub(super) async fn ask(job: &Job, ask: &Ask) -> io::Result<GuardAnswer> {
     lines.extend(serde_json::to_vec(ask)?);
     lines.push(b'\n');
     let dir = job.dir.clone();
-    let asked = tokio::task::spawn_blocking(move || ask_at(&dir, &lines));
+    let asked = tokio::task::spawn_blocking(move || ask_until_heard(&dir, &lines));
     asked.await.map_err(io::Error::other)?
 }
 
-fn ask_at(dir: &Path, lines: &[u8]) -> io::Result<GuardAnswer> {
+/// Asks. A guard that hangs up before it has heard anything may have had no place, so the server tries again for a while.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the thread is there to wait, and no runtime can"
+)]
+fn ask_until_heard(dir: &Path, lines: &[u8]) -> io::Result<GuardAnswer> {
+    let until = Instant::now() + PERSISTENCE;
+    loop {
+        match ask_at(dir, lines)? {
+            Heard::Answer(answer) => return Ok(answer),
+            Heard::Nothing if !is_locked(dir) => return Err(io::Error::other(IS_GONE)),
+            Heard::Nothing if Instant::now() >= until => {
+                return Err(io::Error::new(io::ErrorKind::WouldBlock, OUT_OF_REACH));
+            }
+            Heard::Nothing => thread::sleep(AGAIN),
+        }
+    }
+}
+
+/// The end of one try to ask a guard.
+enum Heard {
+    Answer(GuardAnswer),
+    /// The guard hung up without a word.
+    Nothing,
+}
+
+fn ask_at(dir: &Path, lines: &[u8]) -> io::Result<Heard> {
     let opened = dir::insist(dir, || File::open(dir))?;
     let path = dir::short_path(&opened, dir::SOCKET);
     let socket = dir::insist(&dir.join(dir::SOCKET), || meet(&path))?;
     let guard = Some(socket_peercred(&socket)?.pid);
-    let said = talk(&socket, lines).map_err(|err| match err.kind() {
-        io::ErrorKind::WouldBlock => io::ErrorKind::TimedOut.into(),
-        _ => err,
-    });
-    Ok(GuardAnswer { guard, said })
+    let said = match talk(&socket, lines) {
+        Ok(None) => return Ok(Heard::Nothing),
+        Ok(Some(said)) => said,
+        Err(err) => Err(match err.kind() {
+            io::ErrorKind::WouldBlock => io::ErrorKind::TimedOut.into(),
+            _ => err,
+        }),
+    };
+    Ok(Heard::Answer(GuardAnswer { guard, said }))
 }
 
 /// Connects. The time limit holds for connecting, sending and receiving: a guard that is halted accepts no connection.
@@ -79,25 +111,44 @@ fn meet(path: &Path) -> io::Result<UnixStream> {
     Ok(socket.into())
 }
 
-fn talk(mut socket: &UnixStream, lines: &[u8]) -> io::Result<()> {
-    socket.write_all(lines)?;
+/// Sends the lines, and reads until the guard has done what they say. `None`: the guard hung up without a word.
+fn talk(mut socket: &UnixStream, lines: &[u8]) -> io::Result<Option<io::Result<()>>> {
+    let hung_up = |err: &io::Error| {
+        matches!(
+            err.kind(),
+            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
+        )
+    };
+    match socket.write_all(lines) {
+        Err(err) if !hung_up(&err) => return Err(err),
+        _ => {}
+    }
+    let mut is_welcome = false;
     for line in BufReader::new(socket).lines() {
-        match serde_json::from_str(&line?) {
-            Ok(Word::Done) => return Ok(()),
-            Ok(Word::Refused { why }) => return Err(io::Error::other(why)),
-            _ => {}
+        let line = match line {
+            Err(err) if hung_up(&err) => break,
+            line => line?,
+        };
+        match serde_json::from_str(&line) {
+            Ok(Word::Done) => return Ok(Some(Ok(()))),
+            Ok(Word::Refused { why }) => return Ok(Some(Err(io::Error::other(why)))),
+            _ => is_welcome = true,
         }
     }
-    Err(io::Error::other("its guard is gone"))
+    Ok(is_welcome.then(|| Err(io::Error::other(HUNG_UP))))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::{os::unix::net::UnixListener, thread};
+    use std::os::unix::net::UnixListener;
 
-    use rustix::process::getpid;
+    use rustix::{
+        fs::{FlockOperation, flock},
+        net::{Shutdown, shutdown},
+        process::getpid,
+    };
 
-    use super::*;
+    use super::{super::spool::Spool, *};
 
     /// Starts a guard that answers with these words.
     fn guard(dir: &Path, words: &'static [Word]) -> thread::JoinHandle<Vec<Ask>> {
@@ -123,10 +174,11 @@ mod tests {
         let refused: &'static [Word] = Box::leak(Box::new([Word::Refused {
             why: "no such thing".to_owned(),
         }]));
+        let welcome: &'static [Word] = &[Word::Started { pid: 1 }];
         for (words, wanted) in [
             (&DONE[..], None),
             (refused, Some("no such thing")),
-            (&[], Some("its guard is gone")),
+            (welcome, Some("its guard has closed the connection")),
         ] {
             let folder = tempfile::tempdir().unwrap();
             let guard = guard(folder.path(), words);
@@ -134,13 +186,29 @@ mod tests {
             lines.push(b'\n');
             lines.extend(serde_json::to_vec(&Ask::Stop { grace_ms: 7 }).unwrap());
             lines.push(b'\n');
-            let answer = ask_at(folder.path(), &lines).unwrap();
+            let answer = ask_until_heard(folder.path(), &lines).unwrap();
             assert_eq!(answer.guard, Some(getpid()));
             let said = answer.said.err().map(|err| err.to_string());
             assert_eq!(said.as_deref(), wanted);
             let asks = guard.join().unwrap();
             assert!(matches!(asks[..], [Ask::Look, Ask::Stop { grace_ms: 7 }]));
         }
+    }
+
+    #[test]
+    fn a_guard_that_hangs_up_is_gone_only_if_it_has_let_go_of_its_lock() {
+        let folder = tempfile::tempdir().unwrap();
+        let spool = Spool::create(folder.path(), 1).unwrap();
+        flock(spool.output(), FlockOperation::NonBlockingLockExclusive).unwrap();
+        let hangs_up = UnixListener::bind(folder.path().join(dir::SOCKET)).unwrap();
+        let tries = hangs_up.try_clone().unwrap();
+        let hanging_up = thread::spawn(move || while tries.accept().is_ok() {});
+        let why = || ask_until_heard(folder.path(), b"").unwrap_err().to_string();
+        assert_eq!(why(), OUT_OF_REACH);
+        drop(spool);
+        assert_eq!(why(), IS_GONE);
+        shutdown(&hangs_up, Shutdown::Both).unwrap();
+        hanging_up.join().unwrap();
     }
 
     #[test]

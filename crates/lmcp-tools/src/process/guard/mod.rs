@@ -9,6 +9,7 @@ mod ending;
 mod feed;
 mod ignored;
 mod peer;
+mod places;
 mod start;
 mod waiting;
 
@@ -34,7 +35,6 @@ use nix::sys::{
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     fs::{FlockOperation, Mode, flock},
-    net::sockopt::socket_peercred,
     process::{
         Pid, Signal, WaitStatus, getpid, kill_process_group, set_child_subreaper, setsid, umask,
     },
@@ -42,10 +42,9 @@ use rustix::{
 
 use super::{
     dir::{self, in_dir},
-    peers::{self, Confined, Gate},
+    peers::{Confined, Gate},
     protocol::{Ask, End, Order, Stdin, Word},
     spool::{Spool, Stream},
-    tree,
 };
 use peer::Peer;
 use start::{Started, start};
@@ -61,10 +60,6 @@ const NEWS: Duration = Duration::from_millis(50);
 const STILL_THERE: Duration = Duration::from_secs(30);
 /// More bytes than the record of an end takes.
 const END: u64 = 4096;
-/// The most connections at once. A server has one to follow a job, and one more for a moment when it asks for something.
-const MOST_PEERS: usize = 32;
-/// The most connections that are accepted in one turn.
-const MOST_ACCEPTED: usize = 16;
 /// The longest time between TERM and KILL.
 const MOST_GRACE: Duration = Duration::from_secs(600);
 
@@ -392,114 +387,6 @@ impl Guard {
         }
     }
 
-    fn say(&mut self, word: &Word) {
-        for peer in self.peers.iter_mut().filter(|peer| peer.is_known) {
-            peer.say(word);
-        }
-    }
-
-    /// Accepts some of the connections that wait: the command itself may have made most of them.
-    fn accept(&mut self) {
-        for _ in 0..MOST_ACCEPTED {
-            let accepted = self.listener.as_ref().map(UnixListener::accept);
-            let Some(Ok((socket, _))) = accepted else {
-                return;
-            };
-            self.let_in(socket);
-        }
-    }
-
-    fn let_in(&mut self, socket: UnixStream) {
-        let from = socket_peercred(&socket).map(|peer| peer.pid);
-        // The command itself must not control its guard, nor must a process with fewer rights.
-        let is_refused = |pid: Pid| {
-            // The cheaper check comes first.
-            tree::is_below(pid, getpid())
-                || peers::admit(&self.gate, &self.confined, Some(pid), &socket).is_err()
-        };
-        if from.map_or(true, is_refused) || !self.has_place() {
-            return;
-        }
-        if let Ok(peer) = Peer::new(socket) {
-            self.peers.push(peer);
-        }
-    }
-
-    /// Returns whether there is a place for one more peer. Strangers make room first, then peers that only follow, the
-    /// oldest first: a peer that comes to stop the command gets in, however many there are.
-    fn has_place(&mut self) -> bool {
-        if self.peers.len() < MOST_PEERS {
-            return true;
-        }
-        let stranger = self.peers.iter().position(|peer| !peer.is_known);
-        let listener = || self.peers.iter().position(|peer| peer.follows);
-        match stranger.or_else(listener) {
-            Some(at) => drop(self.peers.remove(at)),
-            None => return false,
-        }
-        true
-    }
-
-    /// Sends the whole state to a peer that has sent the key.
-    fn welcome(&mut self, at: usize, follows: bool) {
-        let started = Word::Started {
-            pid: self.pid.as_raw_pid(),
-        };
-        let (growth, end) = (
-            self.growth(),
-            self.end.as_ref().map(|end| self.end_now(end)),
-        );
-        let Some(peer) = self.peers.get_mut(at) else {
-            return;
-        };
-        peer.is_known = true;
-        peer.follows = follows;
-        peer.say(&started);
-        peer.say(&growth);
-        if let Some(end) = end {
-            peer.say(&Word::Ended(end));
-        }
-    }
-
-    fn on_peer(&mut self, at: usize) {
-        let Some(peer) = self.peers.get_mut(at) else {
-            return;
-        };
-        peer.write();
-        for ask in peer.asks() {
-            let known = self.peers.get(at).is_some_and(|peer| peer.is_known);
-            match &ask {
-                Ask::Hello { key, follows } if *key == self.order.key => {
-                    self.welcome(at, *follows);
-                    continue;
-                }
-                // A peer that does not know the key gets no answer at all.
-                _ if !known => {
-                    if let Some(peer) = self.peers.get_mut(at) {
-                        peer.gone = true;
-                    }
-                    return;
-                }
-                _ => {}
-            }
-            if matches!(ask, Ask::Look) {
-                let waits = self.waits();
-                if let Some(peer) = self.peers.get_mut(at) {
-                    peer.say(&Word::Looks { waits });
-                }
-            }
-            let answer = match self.on_ask(ask) {
-                Ok(()) => Word::Done,
-                Err(err) => Word::Refused {
-                    why: err.to_string(),
-                },
-            };
-            if let Some(peer) = self.peers.get_mut(at) {
-                peer.say(&answer);
-            }
-        }
-    }
-
     fn on_ask(&mut self, ask: Ask) -> io::Result<()> {
         match ask {
             Ask::Hello { .. } | Ask::Look => Ok(()),
@@ -558,17 +445,6 @@ impl Guard {
             let _ = dir::reserve(&self.order.dir, dir::END, END);
         }
         Ok(())
-    }
-
-    /// Forgets the peers that are gone. If the server that started the command is among them, ends the command, unless it
-    /// is a job.
-    fn forget_peers(&mut self) {
-        let owner_left = self.peers.iter().any(|peer| peer.gone && peer.is_owner);
-        self.orphaned |= owner_left && (self.end.is_none() || self.listener.is_some());
-        self.peers.retain(|peer| !peer.gone);
-        if owner_left && !self.kept {
-            self.begin_stop(Duration::from_millis(self.order.grace_ms));
-        }
     }
 }
 
