@@ -60,7 +60,7 @@ use process::{
     commands::Commands,
     holders::Holders,
     owner::Owner,
-    peers::{self, Confined, Gate},
+    peers::{self, Gate, Known},
     reach,
     rights::Rights,
 };
@@ -217,7 +217,7 @@ fn checks(
     let over_http = Gate::of_server(rights.clone(), Owner::Anyone);
     let holders = Arc::new(Holders::new(over_http));
     let gate = Gate::of_server(rights, Owner::User);
-    let known = Confined::default();
+    let known = Known::default();
     let admit = move |peer: &Peer| {
         let pid = peer.process().pid.and_then(Pid::from_raw);
         peers::admit(&gate, &known, pid, peer.socket()).map_err(RpcError::from)

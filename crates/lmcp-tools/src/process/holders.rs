@@ -30,7 +30,7 @@ use rustix::process::Pid;
 use tokio::time::sleep;
 
 use super::{
-    peers::{self, Confined, Gate, Refusal},
+    peers::{self, Gate, Known, Refusal},
     searches::{Pace, Searches},
     tree::Process,
 };
@@ -250,7 +250,7 @@ fn find_outside(wanted: &[LocalSocket], look: &Look) -> io::Result<HashMap<u64, 
 
 /// Refuses a process that may not hold a connection.
 fn judge(gate: &Gate, holder: Process) -> Result<(), Refusal> {
-    peers::admit_process(gate, &Confined::default(), holder.pid)?;
+    peers::admit_process(gate, &Known::default(), holder.pid)?;
     // As long as the process is there, no other process has its number.
     let now = Process::of(holder.pid).ok_or(Refusal::Ended)?;
     let is_same = now.started == holder.started;

@@ -41,7 +41,7 @@ const MOST_GENERATIONS: usize = 256;
 /// How often the line of ancestors is read again while it changes, and how many looks at a process this may take in all.
 const MOST_TRIES: usize = 16;
 const MOST_LOOKS: usize = 2 * MOST_GENERATIONS;
-/// The most confined processes that are remembered.
+/// The most processes that are remembered.
 const MOST_KNOWN: usize = 1 << 14;
 
 /// The rights that a socket gives to its peers, and the caller that they count as.
@@ -99,10 +99,21 @@ impl Gate {
     }
 }
 
-/// Processes that were found below a guard for which a socket refuses them, by the time at which they were started. They stay
-/// below that guard, so a process that connects again, or whose child connects, is refused at almost no cost.
+/// Processes that were judged for one socket, by the time at which they were started. Nothing that a process does later changes which
+/// guards are above it, so a process that connects again, or whose child connects, is judged at almost no cost.
 #[derive(Debug, Default)]
-pub(crate) struct Confined(Mutex<HashMap<Pid, (u64, Refusal)>>);
+pub(crate) struct Known(Mutex<HashMap<Pid, (u64, Standing)>>);
+
+/// The place of a process below guards.
+#[derive(Clone, Copy, Debug)]
+enum Standing {
+    /// A guard above the process is narrower than the socket, or runs the process for another caller.
+    Refused(Refusal),
+    /// A guard with a fence is above the process, and the socket admits what is below it. The fence explains a mark.
+    Fenced,
+    /// No guard with a fence is above the process.
+    Free,
+}
 
 /// Refuses a process that connected to a socket if a guard confines the process to less than the socket gives, or runs it for
 /// another caller.
@@ -111,7 +122,7 @@ pub(crate) struct Confined(Mutex<HashMap<Pid, (u64, Refusal)>>);
 /// above such a process, so it is let in.
 pub(crate) fn admit(
     gate: &Gate,
-    known: &Confined,
+    known: &Known,
     process: Option<Pid>,
     socket: impl AsFd,
 ) -> Result<(), Refusal> {
@@ -139,7 +150,7 @@ pub(crate) fn admit(
 
 /// Does the same for a process without its connection. The caller must check afterwards that the number still
 /// belongs to the process that was meant.
-pub(super) fn admit_process(gate: &Gate, known: &Confined, process: Pid) -> Result<(), Refusal> {
+pub(super) fn admit_process(gate: &Gate, known: &Known, process: Pid) -> Result<(), Refusal> {
     let mut looks = MOST_LOOKS;
     let mut judged = (0..MOST_TRIES).map(|_| judge(gate, known, process, &mut looks));
     judged
@@ -147,14 +158,14 @@ pub(super) fn admit_process(gate: &Gate, known: &Confined, process: Pid) -> Resu
         .unwrap_or_else(|| Err(why_unknown()))
 }
 
-impl Confined {
-    fn refusal(&self, process: &Process) -> Option<Refusal> {
+impl Known {
+    fn standing(&self, process: &Process) -> Option<Standing> {
         let known = self.lock();
-        let (started, refusal) = known.get(&process.pid)?;
-        (*started == process.started).then_some(*refusal)
+        let (started, standing) = known.get(&process.pid)?;
+        (*started == process.started).then_some(*standing)
     }
 
-    fn add(&self, processes: &[Process], refusal: Refusal) {
+    fn add(&self, processes: &[Process], standing: Standing) {
         let mut known = self.lock();
         if known.len() + processes.len() > MOST_KNOWN {
             known.clear();
@@ -162,11 +173,11 @@ impl Confined {
         known.extend(
             processes
                 .iter()
-                .map(|process| (process.pid, (process.started, refusal))),
+                .map(|process| (process.pid, (process.started, standing))),
         );
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Pid, (u64, Refusal)>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Pid, (u64, Standing)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -245,24 +256,39 @@ pub(super) fn why_unread() -> Refusal {
 /// gone, or if something changed during the look.
 fn judge(
     gate: &Gate,
-    known: &Confined,
+    known: &Known,
     process: Pid,
     looks: &mut usize,
 ) -> Option<Result<(), Refusal>> {
-    let line = line(process, looks, |process| known.refusal(process).is_some())?;
-    let (confined, refusal) = match line.last().and_then(|last| known.refusal(last)) {
-        Some(refusal) => (&*line, refusal),
-        None => match guards_above(gate, &line)? {
-            Above::Refused(guard, refusal) => (line.get(..guard)?, refusal),
-            Above::Fence(guard) if !is_marked(process)? || !is_marked_still(&guard)? => {
-                return Some(Ok(()));
+    let line = line(process, looks, |process| known.standing(process).is_some())?;
+    let above = line.last().and_then(|last| known.standing(last));
+    let unknown = match above {
+        Some(_) => line.get(..line.len() - 1)?,
+        None => &*line,
+    };
+    let (judged, standing) = match (above, guards_above(gate, unknown)?) {
+        (Some(Standing::Refused(refusal)), _) => (unknown, Standing::Refused(refusal)),
+        (_, Above::Refused(guard, refusal)) => (unknown.get(..guard)?, Standing::Refused(refusal)),
+        (Some(Standing::Fenced), Above::Nothing) => (unknown, Standing::Fenced),
+        (Some(Standing::Fenced), Above::Fence { lowest, .. }) => {
+            (unknown.get(..lowest)?, Standing::Fenced)
+        }
+        (Some(Standing::Free) | None, Above::Fence { lowest, topmost }) => {
+            match is_marked(process)? && is_marked_still(&topmost)? {
+                true => (line.get(..1)?, Standing::Refused(Refusal::Confined)),
+                false => (unknown.get(..lowest)?, Standing::Fenced),
             }
-            Above::Nothing if !is_marked(process)? => return Some(Ok(())),
-            Above::Fence(_) | Above::Nothing => (line.get(..1)?, Refusal::Confined),
+        }
+        (Some(Standing::Free) | None, Above::Nothing) => match is_marked(process)? {
+            true => (line.get(..1)?, Standing::Refused(Refusal::Confined)),
+            false => (unknown, Standing::Free),
         },
     };
-    known.add(confined, refusal);
-    Some(Err(refusal))
+    known.add(judged, standing);
+    Some(match standing {
+        Standing::Refused(refusal) => Err(refusal),
+        Standing::Fenced | Standing::Free => Ok(()),
+    })
 }
 
 /// The guards above a process.
@@ -270,10 +296,13 @@ enum Above {
     /// The process is refused for the guard at this place in the line, and that guard is not above this server as well: a
     /// guard above both takes nothing from what the server can give.
     Refused(usize, Refusal),
-    /// There is no such guard, but this one has a fence, and none above it has. The mark of the process comes from that fence if
-    /// the guard stands outside of it, and bears no mark itself. A process behind a fence can start a program with the command
-    /// line of a guard, but not without the mark.
-    Fence(Process),
+    /// There is no such guard, but there are guards with a fence: the lowest is at this place in the line, and no guard above the topmost
+    /// has a fence. The mark of the process comes from the topmost fence if that guard stands outside of it, and bears no mark itself.
+    /// A process behind a fence can start a program with the command line of a guard, but not without the mark.
+    Fence {
+        lowest: usize,
+        topmost: Process,
+    },
     Nothing,
 }
 
@@ -290,7 +319,12 @@ fn guards_above(gate: &Gate, line: &[Process]) -> Option<Above> {
             return Some(Above::Refused(at, refusal));
         }
         if has_fence(&command_line) {
-            above = Above::Fence(*process);
+            let lowest = match above {
+                Above::Fence { lowest, .. } => lowest,
+                Above::Refused(..) | Above::Nothing => at,
+            };
+            let topmost = *process;
+            above = Above::Fence { lowest, topmost };
         }
     }
     Some(above)
@@ -404,7 +438,7 @@ mod tests {
         assert!(ended.unwrap().success());
         let (socket, _) = listener.accept().unwrap();
         let process = socket_peercred(&socket).unwrap().pid;
-        let known = Confined::default();
+        let known = Known::default();
         let refused = admit(&gate(), &known, Some(process), &socket).unwrap_err();
         assert!(
             matches!(refused, Refusal::Ended | Refusal::Unknown),
@@ -412,10 +446,44 @@ mod tests {
         );
     }
 
+    /// A shell below a chain of others, each of which waits for the next, and the number of the lowest.
+    fn chain(generations: usize) -> (Child, Pid) {
+        let script = "if [ $1 -gt 0 ]; then sh -c \"$2\" sh $(($1 - 1)) \"$2\"; else echo $$; read line; fi; :";
+        let mut top = Command::new("sh")
+            .args(["-c", script, "sh", &generations.to_string(), script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let said = top.stdout.take().unwrap();
+        BufReader::new(said).read_line(&mut line).unwrap();
+        (top, Pid::from_raw(line.trim().parse().unwrap()).unwrap())
+    }
+
+    #[test]
+    fn a_process_that_is_known_is_judged_with_one_look_and_its_child_with_two() {
+        let (mut top, lowest) = chain(40);
+        let known = Known::default();
+        let looks_at = |process| {
+            let mut looks = MOST_LOOKS;
+            judge(&gate(), &known, process, &mut looks)
+                .unwrap()
+                .unwrap();
+            MOST_LOOKS - looks
+        };
+        assert!(looks_at(lowest) > 40);
+        assert_eq!(looks_at(lowest), 0);
+        let parent = Process::of(lowest).unwrap().parent.unwrap();
+        assert_eq!(looks_at(parent), 0);
+        drop(top.stdin.take());
+        top.wait().unwrap();
+    }
+
     #[test]
     fn a_process_without_a_guard_is_let_in() {
         let (socket, _other) = UnixStream::pair().unwrap();
-        let known = Confined::default();
+        let known = Known::default();
         admit(&gate(), &known, Some(getpid()), &socket).unwrap();
         admit(&gate(), &known, None, &socket).unwrap();
     }
@@ -423,17 +491,17 @@ mod tests {
     #[test]
     fn what_a_confined_process_starts_is_known_by_it() {
         let own = Process::of(getpid()).unwrap();
-        let known = Confined::default();
-        known.add(&[own], Refusal::Confined);
+        let known = Known::default();
+        known.add(&[own], Standing::Refused(Refusal::Confined));
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let pid = Pid::from_child(&child);
         let refused = admit_process(&gate(), &known, pid);
         assert_eq!(refused, Err(Refusal::Confined));
-        assert!(known.refusal(&Process::of(pid).unwrap()).is_some());
+        assert!(known.standing(&Process::of(pid).unwrap()).is_some());
         // A process that had the same number earlier is not this one.
-        let (mut former, known) = (own, Confined::default());
+        let (mut former, known) = (own, Known::default());
         former.started += 1;
-        known.add(&[former], Refusal::Confined);
+        known.add(&[former], Standing::Refused(Refusal::Confined));
         assert_eq!(admit_process(&gate(), &known, pid), Ok(()));
         child.kill().unwrap();
         child.wait().unwrap();
@@ -479,7 +547,7 @@ mod tests {
         ] {
             let folder = tempfile::tempdir().unwrap();
             let (mut guard, below) = guarded(folder.path(), is_guard_marked, is_marked);
-            let admitted = admit_process(&gate, &Confined::default(), below);
+            let admitted = admit_process(&gate, &Known::default(), below);
             let processes: Vec<_> = tree::all().collect();
             let orphans = orphans(&processes, &[Pid::from_child(&guard)]).unwrap();
             kill_process(below, Signal::KILL).unwrap();
@@ -498,7 +566,7 @@ mod tests {
         let of_server = Gate::of_server(rights.clone(), Owner::User);
         let of_command = Gate::of_command(rights);
         let admitted =
-            [of_server, of_command].map(|gate| admit_process(&gate, &Confined::default(), below));
+            [of_server, of_command].map(|gate| admit_process(&gate, &Known::default(), below));
         kill_process(below, Signal::KILL).unwrap();
         guard.kill().unwrap();
         guard.wait().unwrap();
@@ -507,7 +575,7 @@ mod tests {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let pid = Pid::from_child(&child);
         let own = Gate::of_command(Rights::default());
-        let admitted = admit_process(&own, &Confined::default(), pid);
+        let admitted = admit_process(&own, &Known::default(), pid);
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(admitted, Err(Refusal::Confined));
@@ -516,10 +584,10 @@ mod tests {
     #[test]
     fn what_is_remembered_is_bounded() {
         let mut process = Process::of(getpid()).unwrap();
-        let known = Confined::default();
+        let known = Known::default();
         for number in 1..40_000 {
             process.pid = Pid::from_raw(number).unwrap();
-            known.add(&[process], Refusal::Confined);
+            known.add(&[process], Standing::Refused(Refusal::Confined));
             assert!(known.lock().len() <= MOST_KNOWN);
         }
     }

@@ -42,7 +42,7 @@ use rustix::{
 
 use super::{
     dir::{self, in_dir},
-    peers::{Confined, Gate},
+    peers::{Gate, Known},
     protocol::{Ask, End, Order, Stdin, Word},
     spool::{Spool, Stream},
 };
@@ -118,7 +118,7 @@ struct Guard {
     /// When the record is checked again.
     look_at: Instant,
     /// Processes that connected, and may do less than the command.
-    confined: Confined,
+    known: Known,
     /// The rights of the command. The socket of the guard serves only processes that have at least these rights.
     gate: Gate,
 }
@@ -236,7 +236,7 @@ impl Guard {
             news_at: started,
             told: 0,
             look_at: started + STILL_THERE,
-            confined: Confined::default(),
+            known: Known::default(),
             gate: Gate::of_command(order.rights.clone()),
             order,
         })

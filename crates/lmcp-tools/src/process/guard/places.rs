@@ -44,7 +44,7 @@ impl Guard {
     }
 
     fn let_in(&mut self, socket: UnixStream) {
-        let admit = |process| peers::admit(&self.gate, &self.confined, Some(process), &socket).ok();
+        let admit = |process| peers::admit(&self.gate, &self.known, Some(process), &socket).ok();
         let from = socket_peercred(&socket).ok().map(|peer| peer.pid);
         if from.and_then(admit).is_none() || !self.has_place() {
             return;
