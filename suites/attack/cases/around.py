@@ -119,6 +119,27 @@ def a_program_that_a_fenced_command_closes_stops_nobody(cx):
         check(not narrow.call("job_stop", id=attacker).refused, "the attack cannot be stopped")
 
 
+@case("D65", "a set-uid program outside of the root gives every user of the machine the rights of the server's user")
+def a_fenced_command_makes_no_set_uid_programs(cx):
+    outside = cx.make("outside") / "program"
+    outside.write_bytes(b"")
+    outside.chmod(0o755)
+    script = f"""
+for path in ({str(outside)!r}, "inside"):
+    for mode in (0o4755, 0o2755, 0o6711, 0o4710):
+        attempt("open", lambda: os.fchmod(os.open("inside", os.O_CREAT | os.O_RDWR), mode))
+        attempt("name", lambda: os.chmod(path, mode))
+        attempt("folder", lambda: os.chmod(path, mode, dir_fd=os.open("/", os.O_PATH)))
+os.chmod("inside", 0o700)
+print("over")
+"""
+    said = fenced(cx, ATTEMPT + script)
+    check("over" in said, f"not everything was tried: {said[-200:]}")
+    worked = [line for line in said.splitlines() if "WORKED" in line]
+    check(not worked, f"worked: {worked}")
+    check(outside.stat().st_mode & 0o7777 == 0o755, "the mode of a file outside is another one")
+
+
 @case("D51", "where /proc shows other processes under the numbers of ours, the wrong one is judged", needs=["root"])
 def with_the_proc_of_another_namespace_nobody_is_let_in(cx):
     socket_path = cx.folder / "wide.sock"
