@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import struct
 import subprocess
 import time
@@ -85,6 +86,58 @@ def folders_that_are_closed_without_pause_stop_nobody(cx):
     check("kept" in caller.call("job_output", id=kept).text, "the output of a job cannot be read")
     stopped = caller.call("job_stop", id=attacker)
     check(not stopped.refused, f"the attack cannot be stopped: {stopped.text[:150]}")
+
+
+# Runs in a fenced command: takes all leave from a program file, once or without pause.
+CLOSE_A_PROGRAM = """
+import os, sys, time
+os.chmod(sys.argv[1], int(sys.argv[2], 8))
+print("closing", flush=True)
+while sys.argv[3:]:
+    os.chmod(sys.argv[1], int(sys.argv[2], 8))
+time.sleep(60)
+"""
+
+
+@case("D64", "a fenced command takes the leave to run the program of all servers of its user: none would start a command")
+def a_program_that_a_fenced_command_closes_stops_nobody(cx):
+    own = cx.make("bin") / "lmcp"
+    shutil.copyfile(cx.binary, own)
+    own.chmod(0o755)
+    words = [str(own), "serve", "--stdio", "--state-dir", str(cx.state)]
+    narrow, wide = cx.speak([*words, "--root", str(cx.root)]), cx.speak(words)
+    (cx.root / "script.py").write_text(CLOSE_A_PROGRAM)
+    for mode, more in (("0", []), ("0111", []), ("0", ["again"])):
+        argv = [cx.python(), str(cx.root / "script.py"), str(own), mode, *more]
+        attacker = narrow.call("shell_bg", argv=argv).data["id"]
+        cx.until(lambda: "closing" in narrow.call("job_output", id=attacker).text, "the attack does not begin")  # noqa: B023
+        for server in (narrow, wide) * 5:
+            answer = server.call("shell", command="echo alive; cat /proc/self/coredump_filter")
+            check("alive" in answer.text, f"no command runs any more: {answer.text[:150]}")
+            is_marked = int(answer.data["stdout"].split()[-1], 16) & 0x180 == 0x100
+            check(is_marked == (server is narrow), f"the mark of the fence is wrong: {answer.text[:150]}")
+        check(not narrow.call("job_stop", id=attacker).refused, "the attack cannot be stopped")
+
+
+@case("D65", "a set-uid program outside of the root gives every user of the machine the rights of the server's user")
+def a_fenced_command_makes_no_set_uid_programs(cx):
+    outside = cx.make("outside") / "program"
+    outside.write_bytes(b"")
+    outside.chmod(0o755)
+    script = f"""
+for path in ({str(outside)!r}, "inside"):
+    for mode in (0o4755, 0o2755, 0o6711, 0o4710):
+        attempt("open", lambda: os.fchmod(os.open("inside", os.O_CREAT | os.O_RDWR), mode))
+        attempt("name", lambda: os.chmod(path, mode))
+        attempt("folder", lambda: os.chmod(path, mode, dir_fd=os.open("/", os.O_PATH)))
+os.chmod("inside", 0o700)
+print("over")
+"""
+    said = fenced(cx, ATTEMPT + script)
+    check("over" in said, f"not everything was tried: {said[-200:]}")
+    worked = [line for line in said.splitlines() if "WORKED" in line]
+    check(not worked, f"worked: {worked}")
+    check(outside.stat().st_mode & 0o7777 == 0o755, "the mode of a file outside is another one")
 
 
 @case("D51", "where /proc shows other processes under the numbers of ours, the wrong one is judged", needs=["root"])

@@ -30,6 +30,7 @@ use tokio::{
 
 use super::{
     dir,
+    program::Program,
     remove::remove_tree,
     tree::{self, Process},
 };
@@ -93,14 +94,14 @@ impl Guards {
     /// Starts a guard, and attends to it from then on.
     pub(super) fn start(
         &self,
-        guard: &mut Command,
+        (program, guard): (&Program, &mut Command),
         grace: Duration,
         dir: PathBuf,
     ) -> io::Result<Leash> {
         let child = {
             let starting = self.known.starting.read();
             let _held = starting.unwrap_or_else(PoisonError::into_inner);
-            let child = guard.spawn()?;
+            let child = program.start(|| guard.spawn())?;
             self.known.lock().extend(pid(&child));
             child
         };

@@ -222,6 +222,7 @@ impl Commands {
             with_session: wanted.keep == Keep::SessionJob,
             spool_bytes: host.settings.output_bytes_kept,
             rights: Rights::default(),
+            program_mode: None,
             fence: None,
             key: random_name(),
             log: log.is_some(),
@@ -365,6 +366,7 @@ impl Commands {
     fn complete(&self, order: &Order) -> io::Result<Order> {
         let mut order = order.clone();
         order.rights = self.rights.clone();
+        order.program_mode = self.helper.starts().mode();
         let session = order.session.take();
         order.env = environment::of(session.as_ref(), &order.env, order.tty.is_some());
         if let Some(fence) = self.rights.fence() {

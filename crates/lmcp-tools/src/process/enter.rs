@@ -10,6 +10,7 @@ use std::{
     fs::{self, File, OpenOptions},
     io::{self, Read as _, Seek as _, Write as _},
     os::{fd::AsRawFd as _, unix::process::CommandExt as _},
+    path::Path,
     process::{Command, ExitCode},
 };
 
@@ -43,7 +44,7 @@ struct Step {
 
 /// Returns a call of this program that becomes the command, and the file with the step, which must stay open until the call
 /// runs.
-pub(super) fn command(order: &Order) -> io::Result<(Command, File)> {
+pub(super) fn command(program: &Path, order: &Order) -> io::Result<(Command, File)> {
     let step = Step {
         argv: order.argv.clone(),
         is_long_line: long::is_long_line(order),
@@ -55,7 +56,7 @@ pub(super) fn command(order: &Order) -> io::Result<(Command, File)> {
     let mut told = File::from(memfd_create("step", MemfdFlags::empty())?);
     told.write_all(&serde_json::to_vec(&step)?)?;
     told.rewind()?;
-    let mut command = Command::new("/proc/self/exe");
+    let mut command = Command::new(program);
     command
         .arg(NAME)
         .arg(told.as_raw_fd().to_string())

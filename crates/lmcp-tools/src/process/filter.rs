@@ -1,6 +1,6 @@
 //! The system calls that a fenced command may not make (seccomp), because Landlock does not look at them: they reach other
-//! processes of the same user, leave something behind that has no path, change files outside without opening them, or give
-//! the command capabilities.
+//! processes of the same user, leave something behind that has no path, change files outside without opening them, give
+//! others the rights of the user, or give the command capabilities.
 //!
 //! Landlock itself refuses what needs the right to trace another process (`ptrace`, `pidfd_getfd`, `process_madvise`,
 //! `move_pages`, `kcmp`), and signals from Linux 6.12 on. Priorities, schedulers and the processors of other processes can
@@ -27,6 +27,13 @@ const NEW_USER: u64 = 0x1000_0000;
 const SETXATTRAT: i64 = 463;
 const REMOVEXATTRAT: i64 = 466;
 const FILE_SETATTR: i64 = 469;
+const FCHMODAT2: i64 = 452;
+
+/// A program with this bit in its mode gets the rights of its owner.
+const SET_UID: u64 = 0o4000;
+/// A program with these bits gets the rights of its group if it is run by somebody who is not in the group. Folders that only a
+/// group may enter have the first bit alone.
+const SET_GID_FOR_OTHERS: u64 = 0o2001;
 
 /// Requests of `ioctl` that change a file or a folder which is open for reading only, or make something in it. The numbers
 /// are those of the kernel's `fs.h`, `fscrypt.h`, `fsverity.h`, `ext4.h`, `f2fs.h` and `btrfs.h`; programs of the x32
@@ -93,7 +100,25 @@ fn refused() -> Result<Calls, BackendError> {
         SeccompCmpOp::Eq,
         libc::F_SETLEASE.unsigned_abs().into(),
     )?])?;
+    let gives_rights = |argument| {
+        let rule = |bits| {
+            let condition = SeccompCondition::new(
+                argument,
+                SeccompCmpArgLen::Dword,
+                SeccompCmpOp::MaskedEq(bits),
+                bits,
+            )?;
+            SeccompRule::new(vec![condition])
+        };
+        Ok(vec![rule(SET_UID)?, rule(SET_GID_FOR_OTHERS)?])
+    };
     Ok(Calls::from([
+        // The owner may change the mode of every file, and Landlock does not look at that.
+        #[cfg(target_arch = "x86_64")]
+        (libc::SYS_chmod, gives_rights(1)?),
+        (libc::SYS_fchmod, gives_rights(1)?),
+        (libc::SYS_fchmodat, gives_rights(2)?),
+        (FCHMODAT2, gives_rights(2)?),
         (libc::SYS_prlimit64, vec![sets_limit_of_other]),
         (libc::SYS_unshare, vec![makes_user_namespace()?]),
         (libc::SYS_clone, vec![makes_user_namespace()?]),

@@ -1,11 +1,12 @@
 //! How this program is called to be a guard, and not a server.
 
-use std::{env, ffi::OsString, path::PathBuf, process::ExitCode};
+use std::{env, path::PathBuf, process::ExitCode};
 
 use lmcp_private::guards::GUARD;
 use nix::sys::signal::SigSet;
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
-use super::{enter, guard};
+use super::{enter, guard, program::Program};
 
 /// The program that guards commands: the one that runs, called once more with another first argument.
 ///
@@ -24,7 +25,7 @@ use super::{enter, guard};
 /// }
 /// ```
 #[derive(Clone, Debug)]
-pub struct Helper(PathBuf);
+pub struct Helper(Program);
 
 impl Helper {
     /// Becomes a guard if the program was called as one. Call this first in `main`, before any thread is started.
@@ -39,21 +40,32 @@ impl Helper {
         let _ = SigSet::empty().thread_set_mask();
         let mut args = env::args_os().skip(1);
         match args.next().as_deref().and_then(|first| first.to_str()) {
-            Some(GUARD) => Err(guard::run()),
-            Some(enter::NAME) => Err(enter::run(
-                args.next().as_deref().and_then(|it| it.to_str()),
-            )),
-            // This path stays valid when the file is replaced by a newer one.
-            _ => Ok(Self("/proc/self/exe".into())),
+            Some(GUARD) => {
+                show_itself();
+                Err(guard::run())
+            }
+            Some(enter::NAME) => {
+                show_itself();
+                let step = args.next();
+                Err(enter::run(step.as_deref().and_then(|it| it.to_str())))
+            }
+            _ => Ok(Self(Program::own())),
         }
     }
 
     /// Names another program that begins with [`Helper::this_program`].
     pub fn program(path: impl Into<PathBuf>) -> Self {
-        Self(path.into())
+        Self(Program::other(path.into()))
     }
 
-    pub(crate) fn command(&self) -> (&PathBuf, OsString) {
-        (&self.0, GUARD.into())
+    pub(super) fn starts(&self) -> &Program {
+        &self.0
     }
+}
+
+/// Lets this process use its own folder in `/proc`, even if a command took away the leave to read the program file: there a
+/// confined command gets its mark.
+fn show_itself() {
+    // Cannot fail: every process may do this.
+    let _ = set_dumpable_behavior(DumpableBehavior::Dumpable);
 }

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use lmcp_private::{connect_in_turn, processes::expect_own_numbers};
+use lmcp_private::{connect_in_turn, guards::GUARD, processes::expect_own_numbers};
 use rustix::{net::SocketAddrUnix, process::Pid};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines},
@@ -68,10 +68,10 @@ impl Link {
         // A guard that sees other processes under the numbers of its own would end those.
         expect_own_numbers()?;
         let (ours, theirs) = StdStream::pair()?;
-        let (program, argument) = helper.command();
-        let mut guard = Command::new(program);
+        let program = helper.starts().clone();
+        let mut guard = Command::new(program.path());
         guard
-            .arg(argument)
+            .arg(GUARD)
             .arg(order.rights.for_command_line())
             .arg(owner.word())
             .stdin(std::os::fd::OwnedFd::from(theirs))
@@ -85,7 +85,7 @@ impl Link {
         let spawned = tokio::task::spawn_blocking(move || {
             let input = input.map(|text| dir::nameless(&dir, text.as_bytes()));
             guard.stderr(input.transpose()?.map_or_else(Stdio::null, Stdio::from));
-            guards.start(&mut guard, grace, dir)
+            guards.start((&program, &mut guard), grace, dir)
         })
         .await;
         link.leash = Some(spawned.map_err(io::Error::other)??);

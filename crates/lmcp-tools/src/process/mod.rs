@@ -35,6 +35,7 @@ mod pattern;
 pub(crate) mod peers;
 mod places;
 mod plain;
+mod program;
 mod protocol;
 pub(crate) mod reach;
 mod reads;

@@ -56,6 +56,9 @@ pub(crate) struct Order {
     pub(crate) rights: Rights,
     /// The folders that the command may use, if it is confined.
     pub(crate) fence: Option<Fence>,
+    /// The mode of the program file of the guard, before any command could change it. Not recorded with the order either.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) program_mode: Option<u32>,
     /// The key that every peer on the guard's socket must send.
     pub(crate) key: String,
     /// Whether the guard's standard output is a file that gets the command's output, too.

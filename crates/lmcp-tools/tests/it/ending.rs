@@ -5,7 +5,7 @@ use std::{fs, path::Path, time::Duration};
 use lmcp_core::{Caller, CallerTransport, Identity, Principal, client::Event};
 use serde_json::{Value, json};
 
-use crate::support::{Host, settings, start, text};
+use crate::support::{Host, settings, skipped, start, text};
 
 /// A tree that hides as well as it can: a child, one in a session of its own, one whose parent is gone.
 const TREE: &str = "sleep 300 & setsid sleep 300 & (setsid sleep 300 &); echo up; sleep 300";
@@ -456,4 +456,29 @@ async fn only_so_many_jobs_run_at_once() {
         .await["id"]
         .clone();
     host.value("job_stop", json!({ "id": id })).await;
+}
+
+/// Asks to be traced by the process above, which is the guard, and stops for each signal then.
+const TRACED: &str = "import ctypes, os, signal, sys
+assert ctypes.CDLL(None).ptrace(0, 0, 0, 0) == 0
+signal.signal(signal.SIGUSR1, lambda *_: print('heard', flush=True))
+if sys.argv[1] == 'signal':
+    os.kill(os.getpid(), signal.SIGUSR1)
+    os._exit(3)
+os.execv('/bin/sh', ['sh', '-c', 'echo heard; exit 3'])
+";
+
+#[tokio::test]
+async fn a_command_that_asks_to_be_traced_has_not_ended() {
+    if !Path::new("/usr/bin/python3").exists() {
+        skipped("there is no python3");
+        return;
+    }
+    let host = Host::new();
+    for way in ["signal", "exec"] {
+        let args = json!({"argv": ["/usr/bin/python3", "-c", TRACED, way]});
+        let ended = host.value("shell", args).await;
+        assert_eq!(ended["stdout"], "heard\n", "{ended}");
+        assert_eq!(ended["exit_code"], 3, "{ended}");
+    }
 }

@@ -154,6 +154,44 @@ fcntl.lockf(os.open("ours", os.O_RDWR), fcntl.LOCK_EX)
 }
 
 #[tokio::test]
+async fn no_program_gets_the_rights_of_its_owner_inside() {
+    if !has_filter() {
+        return;
+    }
+    let fenced = Fenced::new();
+    let outside = tempfile::tempdir().unwrap();
+    let program = outside.path().join("program");
+    std::fs::write(&program, "").unwrap();
+    let script = format!(
+        r#"
+path = {program:?}
+for mode in (0o4755, 0o2755, 0o6755, 0o4700, 0o2701):
+    attempt("chmod", lambda: os.chmod(path, mode))
+    attempt("fchmod", lambda: os.fchmod(os.open("ours", os.O_CREAT | os.O_RDWR), mode))
+    attempt("fchmodat", lambda: os.chmod("ours", mode, dir_fd=os.open(".", os.O_PATH)))
+    attempt("fchmodat2", lambda: call(452, -100, path.encode(), mode, 0))
+    if intel:
+        attempt("chmod", lambda: call(90, path.encode(), mode))
+"#
+    );
+    let others = unexpected(&fenced, &script, "EPERM").await;
+    let others = others.unwrap_or_default();
+    // Before Linux 6.6 there is no `fchmodat2`.
+    let others: Vec<_> = others.iter().filter(|it| !it.ends_with("ENOSYS")).collect();
+    assert_eq!(others, [""; 0]);
+    // Folders that a group shares keep their bit, and so does what is made in them.
+    let script = r#"
+os.mkdir("shared")
+os.chmod("shared", 0o2770)
+os.mkdir("shared/inner")
+os.chmod("shared/inner", 0o1755)
+os.chmod("ours", 0o755)
+"#;
+    let ran = python(&fenced, &format!("{TRY}{script}")).await.unwrap();
+    assert_eq!(ran["exit_code"], 0, "{ran}");
+}
+
+#[tokio::test]
 async fn a_default_access_list_of_the_state_folder_stops_nobody() {
     /// Lets nobody do anything, as the kernel writes it.
     const NO_LEAVE: &[u8] = b"\x02\0\0\0\

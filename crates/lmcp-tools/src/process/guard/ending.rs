@@ -5,15 +5,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-use nix::sys::{
-    resource::{UsageWho, getrusage},
-    signal::Signal as Kind,
-    time::TimeValLike as _,
+use nix::{
+    sys::{
+        ptrace,
+        resource::{UsageWho, getrusage},
+        signal::Signal as Kind,
+        time::TimeValLike as _,
+    },
+    unistd::Pid as Traced,
 };
 use rustix::{
     fs::{FlockOperation, flock},
     io::Errno,
-    process::{Pid, Signal, WaitOptions, getpid, kill_process_group, wait},
+    process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process_group, wait},
 };
 
 use crate::time::{millis, now};
@@ -121,6 +125,7 @@ impl Guard {
         self.more_ended = false;
         for _ in 0..MOST_REAPED {
             match wait(WaitOptions::NOHANG) {
+                Ok(Some((pid, status))) if status.stopped() => go_on(pid, status),
                 Ok(Some((pid, status))) if pid == self.pid => self.status = Some(status),
                 Ok(Some(_)) => {}
                 Err(Errno::CHILD) => {
@@ -246,4 +251,16 @@ impl Guard {
             let _ = self.write_end(&self.end_now(&end));
         }
     }
+}
+
+/// Lets a process go on that has stopped although nobody asked for stops: it has made this process its tracer
+/// (`PTRACE_TRACEME`), and stops for each signal.
+fn go_on(process: Pid, status: WaitStatus) {
+    let signal = status.stopping_signal().map(Kind::try_from);
+    // For a tracer alone, the kernel makes this signal out of an `exec`. Without one it would end the process.
+    let signal = signal
+        .and_then(Result::ok)
+        .filter(|it| *it != Kind::SIGTRAP);
+    // It may have been killed meanwhile.
+    let _ = ptrace::detach(Traced::from_raw(process.as_raw_pid()), signal);
 }

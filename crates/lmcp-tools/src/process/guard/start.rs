@@ -20,6 +20,7 @@ use rustix::{
 
 use super::super::{
     enter, long,
+    program::Program,
     protocol::{Order, Size, Stdin},
     spool::Stream,
 };
@@ -41,16 +42,25 @@ pub(super) fn start(order: &Order) -> io::Result<Started> {
     // If something must be done just before the command runs, this program is started again; else the
     // command itself.
     let is_prepared = order.tty.is_some() || order.fence.is_some() || long::is_long_line(order);
+    let program = Program::own_with(order.program_mode);
     let (mut command, step) = if is_prepared {
-        let (command, step) = enter::command(order)?;
+        let (command, step) = enter::command(program.path(), order)?;
         (command, Some(step))
     } else {
         (plain(order)?, None)
     };
     command.current_dir(&order.cwd);
+    // The guard waits for every child alike, so the handle is not needed.
+    let spawn = |mut command: Command| {
+        let child = match is_prepared {
+            true => program.start(|| command.spawn()),
+            false => command.spawn(),
+        }?;
+        Ok(Pid::from_child(&child))
+    };
     let started = match order.tty {
-        Some(size) => on_terminal(command, size),
-        None => on_pipes(command, &order.stdin),
+        Some(size) => on_terminal(command, size, spawn),
+        None => on_pipes(command, &order.stdin, spawn),
     }?;
     Ok(Started { step, ..started })
 }
@@ -69,7 +79,12 @@ fn plain(order: &Order) -> io::Result<Command> {
     Ok(command)
 }
 
-fn on_pipes(mut command: Command, stdin: &Stdin) -> io::Result<Started> {
+/// Starts the command, and closes the guard's copies of the command's ends.
+fn on_pipes(
+    mut command: Command,
+    stdin: &Stdin,
+    spawn: impl Fn(Command) -> io::Result<Pid>,
+) -> io::Result<Started> {
     let (stdout, out) = io::pipe()?;
     let (stderr, err) = io::pipe()?;
     command.stdout(out).stderr(err);
@@ -97,7 +112,12 @@ fn on_pipes(mut command: Command, stdin: &Stdin) -> io::Result<Started> {
     })
 }
 
-fn on_terminal(mut command: Command, size: Size) -> io::Result<Started> {
+/// Does the same on a terminal.
+fn on_terminal(
+    mut command: Command,
+    size: Size,
+    spawn: impl Fn(Command) -> io::Result<Pid>,
+) -> io::Result<Started> {
     let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
     grantpt(&ours)?;
     unlockpt(&ours)?;
@@ -130,13 +150,6 @@ pub(super) fn resize(terminal: impl std::os::fd::AsFd, size: Size) -> io::Result
         ws_ypixel: 0,
     };
     Ok(tcsetwinsize(terminal, size)?)
-}
-
-/// Starts the command, and closes the guard's copies of the command's ends.
-fn spawn(mut command: Command) -> io::Result<Pid> {
-    let child = command.spawn()?;
-    // The guard waits for every child alike, so this handle is not needed.
-    Ok(Pid::from_child(&child))
 }
 
 /// Makes a descriptor that never blocks.
