@@ -8,7 +8,7 @@
 //! from others.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
@@ -30,6 +30,9 @@ use crate::{
 /// The memory that one connection occupies besides its requests: buffers and tasks. Measured, and rounded up: 27 KiB over
 /// HTTP, 33 KiB on a unix socket.
 pub(crate) const CONNECTION_BYTES: usize = 32 << 10;
+
+/// The connections that are chosen at once to make room.
+const VICTIMS_AT_ONCE: usize = 64;
 
 /// The number of connections that are admitted however short memory is: otherwise other callers could not call at all.
 const ALWAYS: usize = 64;
@@ -59,6 +62,8 @@ pub struct Connections {
 struct Open {
     next: u64,
     all: HashMap<u64, Taken>,
+    /// The connections that make room next, and when they were used last: a flood would otherwise look through all for each.
+    next_victims: VecDeque<(u64, u64)>,
 }
 
 /// A place that is taken.
@@ -221,21 +226,42 @@ impl Connections {
 
 impl Open {
     /// Chooses the idle connection to close: those without an admitted request first, then the one that was idle longest.
-    fn idle_longest(&self) -> Option<u64> {
-        let idle = self
+    fn idle_longest(&mut self) -> Option<u64> {
+        while let Some((number, used)) = self.next_victims.pop_front() {
+            let still = self.all.get(&number).and_then(Taken::idle_since);
+            if still == Some((false, used)) {
+                return Some(number);
+            }
+        }
+        let mut idle: Vec<_> = self
             .all
             .iter()
-            .filter(|(_, taken)| taken.connection.is_idle() && taken.abort.is_some());
-        let order = |(number, taken): &(&u64, &Taken)| {
-            let known = taken.connection.known.load(Ordering::Relaxed);
-            let used = taken.connection.used.load(Ordering::Relaxed);
-            (known, used, **number)
-        };
-        idle.min_by_key(order).map(|(number, _)| *number)
+            .filter_map(|(number, taken)| Some((taken.idle_since()?, *number)))
+            .collect();
+        if idle.len() > VICTIMS_AT_ONCE {
+            idle.select_nth_unstable(VICTIMS_AT_ONCE);
+            idle.truncate(VICTIMS_AT_ONCE);
+        }
+        idle.sort_unstable();
+        let mut idle = idle.into_iter();
+        let ((_, _), first) = idle.next()?;
+        // Connections of admitted callers are not planned ahead: one that was never admitted may come meanwhile, and makes room first.
+        let strangers = idle.take_while(|((known, _), _)| !known);
+        self.next_victims
+            .extend(strangers.map(|((_, used), number)| (number, used)));
+        Some(first)
     }
 }
 
 impl Taken {
+    /// Whether a request of the connection was ever admitted, and when it was used last. `None`: it is not idle, or cannot be closed.
+    fn idle_since(&self) -> Option<(bool, u64)> {
+        let connection = &self.connection;
+        let known = connection.known.load(Ordering::Relaxed);
+        let used = connection.used.load(Ordering::Relaxed);
+        (connection.is_idle() && self.abort.is_some()).then_some((known, used))
+    }
+
     /// Closes the connection. Its memory is given back now, so that no other has to be closed for it: its task ends a little later.
     fn close(self) {
         self.connection.memory().shrink_to(0);
