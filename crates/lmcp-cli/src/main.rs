@@ -26,6 +26,11 @@ use clap::Parser as _;
 use commands::proxy;
 use lmcp_tools::Helper;
 
+/// The allocator of musl takes its time.
+#[cfg(target_env = "musl")]
+#[global_allocator]
+static HEAP: lmcp::heap::Pieces = lmcp::heap::Pieces;
+
 fn main() -> ExitCode {
     if commands::run::goes_on() && signals::hear_what_was_held_back().is_err() {
         return ExitCode::FAILURE;

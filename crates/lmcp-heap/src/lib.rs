@@ -1,13 +1,19 @@
-//! Gives memory back to the system: freed memory, and the pages of code that will not run again soon.
+//! Gives memory back to the system: freed memory, and the pages of code that will not run again soon. For musl, whose allocator is slow,
+//! keeps some freed memory instead.
 //!
 //! glibc keeps freed memory for later. A server that has held much for its callers then stays as large as it ever was, and
 //! holds twice its budget once callers want memory of another kind: short answers first, for example, then long messages. glibc
 //! has a function that gives back every page without a living byte, and one that changes its settings. Linux has one that frees
-//! pages. Rust can call them only through declarations that need `unsafe`. They are in this crate alone; all other crates
+//! pages. Rust can call them only through declarations that need `unsafe`. These declarations, and the allocator for musl, are in this crate alone; all other crates
 //! forbid `unsafe`.
 
 #[cfg(target_os = "linux")]
 mod code;
+#[cfg(target_os = "linux")]
+mod pieces;
+
+#[cfg(target_os = "linux")]
+pub use pieces::Pieces;
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[expect(unsafe_code, reason = "there is no other way to name a function of C")]

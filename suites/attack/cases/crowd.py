@@ -148,7 +148,7 @@ class Flood:
         self.thread.join()
 
 
-@case("D62", "requests on many connections of one caller must not hold up a new caller", alone=True, limit=120)
+@case("D66", "requests on many connections of one caller must not hold up a new caller", alone=True, limit=120)
 def calls_on_many_connections_hold_up_no_new_caller(cx):
     room_for_files(1400)
     server = cx.serve(tokens=("ann", "bob"))
