@@ -152,7 +152,13 @@ impl Server {
         self
     }
 
-    /// Adds a tool. A tool with a state goes into a [`ToolSet`] and is added by [`tools`](Self::tools).
+    /// Adds a [`Tool`](crate::Tool). A tool with a state goes into a [`ToolSet`], which [`tools`](Self::tools) adds.
+    ///
+    /// ```
+    /// # use lmcp::{Cx, NoArgs, Server, Tool};
+    /// let ping = Tool::new("ping", async |_: NoArgs, _: Cx| "pong").about("Answers.").read_only();
+    /// let server = Server::new("example", "1.0.0").tool(ping);
+    /// ```
     pub fn tool(mut self, tool: impl Alone) -> Self {
         let tool = AnyTool::new(tool.alone(), &Arc::new(()));
         self.parts.tools.push(tool);

@@ -119,6 +119,24 @@ pub struct NoArgs {}
 ///
 /// A function that takes an [`Arc`](std::sync::Arc) before its arguments is a tool with a state. Such tools belong to a
 /// [`ToolSet`](crate::ToolSet), which holds the state.
+///
+/// ```
+/// use std::sync::{Arc, atomic::{AtomicU32, Ordering}};
+///
+/// use lmcp::{Cx, NoArgs, Server, Tool, ToolSet};
+///
+/// #[derive(Default)]
+/// struct Counter(AtomicU32);
+///
+/// impl Counter {
+///     async fn next(self: Arc<Self>, _: NoArgs, _: Cx) -> String {
+///         self.0.fetch_add(1, Ordering::Relaxed).to_string()
+///     }
+/// }
+///
+/// let next = Tool::new("next", Counter::next).about("Returns the next number.").writes();
+/// let server = Server::new("counter", "1.0.0").tools(ToolSet::new(Counter::default()).tool(next));
+/// ```
 pub struct Tool<S = (), E = Declared> {
     declared: Declaration,
     run: Unbound<S, Value, CallToolResult>,
