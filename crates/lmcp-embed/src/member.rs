@@ -90,7 +90,7 @@ impl Life {
     }
 }
 
-/// How a child ended.
+/// How a child ended. As text: `exit status: 3`, `signal: 9 (SIGKILL)`, or a sentence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Ended {
@@ -102,6 +102,17 @@ pub enum Ended {
     TakenBack,
     /// The host has closed, and does not watch the process any more.
     HostClosed,
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Process(Some(status)) => status.fmt(f),
+            Self::Process(None) => f.write_str("the exit status of its process is not known"),
+            Self::TakenBack => f.write_str("the program has taken its identity back"),
+            Self::HostClosed => f.write_str("the host has closed"),
+        }
+    }
 }
 
 /// One connection of a child.
