@@ -238,14 +238,17 @@ pub(crate) fn watch(host: &Inner, member: &Arc<Member>, process: OwnedFd, waiter
     host.runtime.spawn(async move {
         // The file is readable when the process ends. It is not a pipe, but it is only watched, so that does not matter. If
         // it cannot be watched, the child ends at once, because otherwise it would never end.
-        let mut status = None;
-        if let Ok(process) = pipe::Receiver::from_owned_fd_unchecked(process) {
+        let process = pipe::Receiver::from_owned_fd_unchecked(process);
+        if let Ok(process) = &process {
             let _ = process.readable().await;
-            status = waiter.status(process.as_fd());
         }
-        if let Some(member) = member.upgrade() {
-            let status = member.reap().or(status);
-            children.end(&member, Ended::Process(status));
+        let status = || waiter.status(process.ok()?.as_fd());
+        match member.upgrade() {
+            Some(member) => {
+                let status = member.reap(status);
+                children.end(&member, Ended::Process(status));
+            }
+            None => drop(status()),
         }
     });
 }

@@ -24,7 +24,7 @@ impl HostHandle {
         Self(Arc::new(OnceLock::from(Arc::downgrade(inner))))
     }
 
-    fn inner(&self) -> Option<Arc<Inner>> {
+    pub(crate) fn inner(&self) -> Option<Arc<Inner>> {
         self.0.get()?.upgrade()
     }
 

@@ -27,6 +27,7 @@
 //! | `state` | [`State`]: the state of children for the next host |
 //! | `member`, `event` | [`ChildHandle`]: the state of a child; [`Event`]: the events of a child |
 //! | `children`, `ancestry`, `peer_process`, `stat` | decide which processes are admitted |
+//! | `ending` | signals to the processes of children, and their orderly end |
 //! | `reaping` | the end of processes, and whether the host or the program waits for them |
 //! | `register`, `above`, `lock` | find the host of a process that has no variables |
 //! | `view` | the variables of a process above, and whether it uses the same register |
@@ -44,6 +45,7 @@ mod belongings;
 mod child;
 mod children;
 mod descriptors;
+mod ending;
 mod event;
 mod family;
 mod folder;
@@ -67,6 +69,7 @@ mod wiring;
 
 pub use above::{Above, above};
 pub use child::{Child, IDENTITY_FILE, SOCKET};
+pub use ending::Waiting;
 pub use event::{Event, Events};
 pub use family::{Allowance, family};
 pub use handle::HostHandle;
@@ -74,6 +77,7 @@ pub use host::Host;
 pub use inbox::inbox;
 pub use lmcp_core::Identity;
 pub use member::{ChildHandle, ChildOf, Connection, Ended};
+pub use rustix::process::Signal;
 pub use setup::Setup;
 pub use state::State;
 pub use whoami::whoami;

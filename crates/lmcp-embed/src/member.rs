@@ -225,7 +225,7 @@ impl Member {
         self.leave_to_host();
         self.record();
         if matches!(self.life(), Life::Ended(_)) {
-            self.reap();
+            self.reap(|| None);
         }
     }
 
@@ -238,13 +238,20 @@ impl Member {
         self.is_left.load(Ordering::Relaxed)
     }
 
-    /// Returns how the process ended that the host waits for.
-    pub(crate) fn reap(&self) -> Option<ExitStatus> {
-        let watched = self.watched().take();
-        watched?.try_wait().ok().flatten()
+    /// Returns how the process ended: as this function says, which may wait for it, or else by waiting for the process that the
+    /// program gave to the host.
+    pub(crate) fn reap(&self, status: impl FnOnce() -> Option<ExitStatus>) -> Option<ExitStatus> {
+        let mut watched = self.watched();
+        let status = status();
+        let watched = watched.take();
+        watched
+            .and_then(|mut process| process.try_wait().ok()?)
+            .or(status)
     }
 
-    fn watched(&self) -> MutexGuard<'_, Option<process::Child>> {
+    /// Locked while somebody waits for the process. Until it is unlocked, the number of a process that the program has left to
+    /// the host stays its own.
+    pub(crate) fn watched(&self) -> MutexGuard<'_, Option<process::Child>> {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
