@@ -69,7 +69,8 @@ impl Child {
         // The token has 128 bits. Only this process, the file and its readers know it.
         let token = random::hex::<16>();
         let id = identity.id.clone();
-        let member = Member::new(children::key(&token), identity, Life::Expected);
+        let (key, number) = (children::key(&token), host.children.number());
+        let member = Member::new(key, number, identity, Life::Expected);
         if matches!(maker, Maker::Child(_)) {
             member.set_sub();
         }

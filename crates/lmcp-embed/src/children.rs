@@ -5,7 +5,10 @@ use std::{
     io,
     os::fd::{AsFd as _, OwnedFd},
     path::Path,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -58,6 +61,8 @@ pub(crate) struct Children {
     past: Mutex<Vec<Started>>,
     pub(crate) teller: Teller,
     making: Mutex<()>,
+    /// The number of the next child.
+    next: AtomicU64,
     host: Weak<Inner>,
 }
 
@@ -68,8 +73,14 @@ impl Children {
             past: Mutex::default(),
             teller: Teller::default(),
             making: Mutex::default(),
+            next: AtomicU64::default(),
             host,
         }
+    }
+
+    /// Returns the number of a new child, by which children are listed in the order in which they were made.
+    pub(crate) fn number(&self) -> u64 {
+        self.next.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Adds a child that is about to be started.
@@ -285,7 +296,9 @@ impl Children {
         self.teller.remember();
         let found = Stat::of(process.process).ok();
         let found = found.filter(|found| found.process == process);
-        let member = Member::new(key, state.identity(), Life::Running(process));
+        self.next
+            .fetch_max(state.number.saturating_add(1), Ordering::Relaxed);
+        let member = Member::new(key, state.number, state.identity(), Life::Running(process));
         *member.stored() = state.stored.clone();
         *member.inbox() = Inbox::with(state.inbox.clone());
         *member.descriptors() = Descriptors::take(state.kept.as_ref());
@@ -323,16 +336,17 @@ impl Children {
         Ok(())
     }
 
-    /// Returns all children, in the order of their ids.
+    /// Returns all children, in the order in which they were made. A child is in the list until its last event is sent, and
+    /// not after it.
     pub(crate) fn all(&self) -> Vec<ChildHandle> {
-        let children = self.lock();
-        let handles = children
-            .values()
-            .map(|member| ChildHandle::new(member, &self.host));
-        let mut all: Vec<_> = handles.collect();
-        drop(children);
-        all.sort_by_cached_key(|child| child.identity().id.clone());
-        all
+        // Locked while a child ends.
+        let past = self.past();
+        let mut all: Vec<_> = self.lock().values().cloned().collect();
+        drop(past);
+        // Two hosts that moved here may have used the same number.
+        all.sort_by_cached_key(|member| (member.number, member.id()));
+        let handle = |member| ChildHandle::new(member, &self.host);
+        all.iter().map(handle).collect()
     }
 
     fn find(&self, token: &str) -> Option<Arc<Member>> {
@@ -495,7 +509,7 @@ mod tests {
         hint,
         os::unix::fs::PermissionsExt as _,
         process::{self, Command},
-        sync::atomic::{AtomicBool, Ordering},
+        sync::atomic::AtomicBool,
         thread,
     };
 

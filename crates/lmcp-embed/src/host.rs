@@ -339,12 +339,15 @@ impl Host {
         HostHandle::of(&self.inner)
     }
 
-    /// Returns the children that have not ended.
+    /// Returns the children that have not ended, in the order in which they were made, also by an earlier host.
+    ///
+    /// A child is in this list until its [`Event::Ended`](crate::Event::Ended) can be read, and not after it. So a program that
+    /// sees an empty list still finds the last events in its [`Events`]; [`Host::all_ended`] waits for that.
     pub fn children(&self) -> Vec<ChildHandle> {
         self.inner.children.all()
     }
 
-    /// Returns the child with this label, if it has not ended. If several children have the label, returns one of them.
+    /// Returns the child with this label, if it has not ended. If several have the label, returns the one that was made first.
     pub fn find_label(&self, label: &str) -> Option<ChildHandle> {
         self.handle().find_label(label)
     }

@@ -35,6 +35,8 @@ pub(crate) type Key = [u8; 32];
 /// One child. It stays in the table of the host until it ends.
 pub(crate) struct Member {
     pub(crate) key: Key,
+    /// Counts the children of the host, and of the hosts before it that had the same children.
+    pub(crate) number: u64,
     pub(crate) identity: watch::Sender<Arc<Identity>>,
     pub(crate) life: watch::Sender<Life>,
     pub(crate) gone: watch::Sender<bool>,
@@ -126,9 +128,10 @@ pub struct Connection {
 }
 
 impl Member {
-    pub(crate) fn new(key: Key, identity: Identity, life: Life) -> Self {
+    pub(crate) fn new(key: Key, number: u64, identity: Identity, life: Life) -> Self {
         Self {
             key,
+            number,
             identity: watch::Sender::new(Arc::new(identity)),
             life: watch::Sender::new(life),
             gone: watch::Sender::new(false),
