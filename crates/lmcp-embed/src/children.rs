@@ -32,6 +32,7 @@ use crate::{
     member::{ChildHandle, Ended, Key, Life, Member},
     peer_process::PeerProcess,
     reaping::{self, Waiter},
+    setup::Labels,
     stat::{Started, Stat},
     state::{ChildState, State},
 };
@@ -63,17 +64,19 @@ pub(crate) struct Children {
     making: Mutex<()>,
     /// The number of the next child.
     next: AtomicU64,
+    labels: Labels,
     host: Weak<Inner>,
 }
 
 impl Children {
-    pub(crate) fn new(host: Weak<Inner>) -> Self {
+    pub(crate) fn new(host: Weak<Inner>, labels: Labels) -> Self {
         Self {
             by_token: Mutex::default(),
             past: Mutex::default(),
             teller: Teller::default(),
             making: Mutex::default(),
             next: AtomicU64::default(),
+            labels,
             host,
         }
     }
@@ -86,6 +89,13 @@ impl Children {
     /// Adds a child that is about to be started.
     pub(crate) fn expect(&self, member: Member) -> Result<Arc<Member>, Error> {
         let mut children = self.lock();
+        if self.labels == Labels::Unique {
+            let label = &member.identity.borrow().label;
+            let has_it = |known: &Arc<Member>| known.identity.borrow().label == *label;
+            if children.values().any(has_it) {
+                return Err(Error::config(format!("there is a child `{label}` already")));
+            }
+        }
         if member.is_sub() {
             // Under the lock that `end` takes for the parent: either the parent is gone by now, or it finds this one below it.
             let identity = member.identity.borrow();

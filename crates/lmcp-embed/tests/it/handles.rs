@@ -187,3 +187,20 @@ fn an_event_can_be_read_when_its_child_is_not_listed_any_more() {
         ending.join().unwrap();
     }
 }
+
+#[test]
+fn a_host_with_unique_labels_refuses_a_label_until_its_child_has_ended() {
+    let folder = private_folder();
+    let setup = Host::setup().folder(folder.path()).unique_labels();
+    let host = setup.start(Server::new("handles", "1.0.0")).unwrap();
+    let ann = host.child("ann", "lead").unwrap();
+    let refused = ann.child("ann", "worker").unwrap_err().to_string();
+    assert!(
+        refused.contains("there is a child `ann` already"),
+        "{refused}"
+    );
+    assert_eq!(host.children(), [ann.handle().clone()]);
+    let _bob = host.child("bob", "worker").unwrap();
+    drop(ann);
+    host.child("ann", "worker").unwrap();
+}
