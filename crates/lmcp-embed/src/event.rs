@@ -81,8 +81,7 @@ impl Event {
 
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let identity = self.child().map(ChildHandle::identity);
-        let label = identity.as_ref().map_or("", |known| known.label.as_str());
+        let label = self.child().map(ChildHandle::label).unwrap_or_default();
         match self {
             Self::Attached(..) => write!(f, "{label} attached"),
             Self::Detached(..) => write!(f, "{label} detached"),
@@ -93,8 +92,7 @@ impl fmt::Display for Event {
             Self::Refused { process: None, why } => write!(f, "a connection was refused: {why}"),
             Self::Ended(_, how) => write!(f, "{label} ended: {how}"),
             Self::RoleChanged { child, from } => {
-                let to = &child.identity().role;
-                write!(f, "{label} changed from {from} to {to}")
+                write!(f, "{label} changed from {from} to {}", child.role())
             }
             Self::Missed(count) => write!(f, "events that were not taken in time: {count}"),
         }

@@ -61,7 +61,7 @@ impl HostHandle {
     /// Returns the child with this label, if it has not ended. If several have the label, returns the one that was made first.
     pub fn find_label(&self, label: &str) -> Option<ChildHandle> {
         let mut children = self.children().into_iter();
-        children.find(|child| child.identity().label == label)
+        children.find(|child| child.label() == label)
     }
 
     /// Returns the events of children from now on.

@@ -417,6 +417,31 @@ impl ChildHandle {
         Arc::clone(&self.member.identity.borrow())
     }
 
+    /// Returns its label, the name for people.
+    ///
+    /// ```no_run
+    /// # use lmcp::{Cx, ToolResult, embed::{ChildHandle, ChildOf as _}};
+    /// # fn send(to: &ChildHandle, cx: Cx) -> ToolResult<()> {
+    /// let from = cx.calling_child()?.label();
+    /// to.deliver(format!("{from}: hello"))?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn label(&self) -> String {
+        self.member.identity.borrow().label.clone()
+    }
+
+    /// Returns its current role.
+    ///
+    /// ```no_run
+    /// # fn is_lead(child: &lmcp::embed::ChildHandle) -> bool {
+    /// child.role() == "lead"
+    /// # }
+    /// ```
+    pub fn role(&self) -> String {
+        self.member.identity.borrow().role.clone()
+    }
+
     /// Returns the number of its process, while that runs.
     pub fn process(&self) -> Option<u32> {
         let process = self.member.process()?.process;
