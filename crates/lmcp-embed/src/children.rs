@@ -33,7 +33,7 @@ use crate::{
     peer_process::PeerProcess,
     reaping::{self, Waiter},
     setup::Labels,
-    stat::{Started, Stat},
+    stat::{self, Started, Stat},
     state::{ChildState, State},
 };
 
@@ -448,7 +448,7 @@ impl Gate for Children {
 
     fn refused(&self, process: Process, why: &RpcError) {
         self.teller.tell(|| Event::Refused {
-            process: process.pid,
+            process: stat::number(process.pid),
             why: why.message.to_string(),
         });
     }

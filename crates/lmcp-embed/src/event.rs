@@ -38,7 +38,7 @@ pub enum Event {
     /// A connection was refused.
     Refused {
         /// The process that connected, if the kernel names it.
-        process: Option<i32>,
+        process: Option<u32>,
         /// The reason, in the words that the process was told, too.
         why: String,
     },

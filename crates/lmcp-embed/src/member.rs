@@ -25,7 +25,7 @@ use crate::{
     folder::Folder,
     host::Inner,
     inbox::Inbox,
-    stat::Started,
+    stat::{self, Started},
     state::ChildState,
 };
 
@@ -124,7 +124,7 @@ pub struct Connection {
     /// Tells this connection from all others: [`Caller::connection`].
     pub name: String,
     /// The process that connected: the process of the child, or one below it, such as `lmcp proxy`.
-    pub process: Option<i32>,
+    pub process: Option<u32>,
 }
 
 impl Member {
@@ -386,7 +386,7 @@ impl Connection {
     fn of(caller: &Caller) -> Self {
         Self {
             name: caller.connection().unwrap_or_default().to_owned(),
-            process: caller.peer().and_then(|peer| peer.pid),
+            process: caller.peer().and_then(|peer| stat::number(peer.pid)),
         }
     }
 }
@@ -444,8 +444,7 @@ impl ChildHandle {
 
     /// Returns the number of its process, while that runs.
     pub fn process(&self) -> Option<u32> {
-        let process = self.member.process()?.process;
-        u32::try_from(process.as_raw_pid()).ok()
+        stat::number(Some(self.member.process()?.process.as_raw_pid()))
     }
 
     /// Returns its open connections. The list is empty if nothing has connected, or all connections have ended.

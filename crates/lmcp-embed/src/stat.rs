@@ -26,6 +26,11 @@ pub(crate) struct Started {
     pub(crate) at: u64,
 }
 
+/// Returns the number of a process in the type that the standard library has for it.
+pub(crate) fn number(process: Option<i32>) -> Option<u32> {
+    u32::try_from(process?).ok()
+}
+
 impl Stat {
     pub(crate) fn of(process: Pid) -> io::Result<Self> {
         Self::read(&process.to_string())

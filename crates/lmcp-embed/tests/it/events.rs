@@ -110,12 +110,7 @@ fn connections_of_a_child_are_known_while_they_are_open() {
     assert_eq!(next(&mut events), "ann attached");
     let connections = host.children()[0].connections();
     assert_eq!(connections.len(), 1);
-    assert_eq!(
-        connections[0]
-            .process
-            .and_then(|pid| u32::try_from(pid).ok()),
-        Some(process.id())
-    );
+    assert_eq!(connections[0].process, Some(process.id()));
     let mut lines = follow(&mut process);
     assert!(lines.next().unwrap().unwrap().contains("lmcp_welcome"));
     child.end();
@@ -141,10 +136,7 @@ fn who_is_refused_is_told_with_the_true_reason() {
     let Event::Refused { process, why } = event else {
         panic!("{event:?}");
     };
-    assert_eq!(
-        process.and_then(|pid| u32::try_from(pid).ok()),
-        Some(std::process::id())
-    );
+    assert_eq!(process, Some(std::process::id()));
     assert!(why.contains("must say who calls"), "{why}");
     let child = host.child("ann", "worker").unwrap();
     let sibling = host.child("bob", "worker").unwrap();
