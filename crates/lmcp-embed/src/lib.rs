@@ -16,6 +16,17 @@
 //! Handlers run in a tokio runtime with timers, so `tokio::spawn` and `tokio::time::sleep` work in them. Tasks that are
 //! spawned there end with the host.
 //!
+//! | you want to | see |
+//! |---|---|
+//! | start a host, and end it | [`Host::start`], [`Host::setup`], [`Host::finish`] |
+//! | start a child, or take a process that runs | [`Host::child`], [`Child::spawn`], [`Child::env`] with [`Child::bind`] |
+//! | know who calls | [`ChildOf::calling_child`], [`ChildHandle::label`], [`ChildHandle::role`] |
+//! | show what happens | [`Host::events`], [`Event`], [`Host::children`] |
+//! | end children in order | [`Host::end_children`], [`Host::all_ended`], [`ChildHandle::signal`] |
+//! | write to a child | [`inbox`], [`ChildHandle::deliver`], [`ChildHandle::notify`] |
+//! | let a child make children | [`family`], [`ChildHandle::allow_children`] |
+//! | go on after a restart | [`Host::start_at`], [`Host::exec_with`], [`ChildHandle::store`], [`ChildHandle::keep`] |
+//!
 //! # For those who change lmcp
 //!
 //! | file | what lives there |
