@@ -118,8 +118,7 @@ async fn a_child_with_a_terminal_is_hung_up() {
     let script = "trap 'exit 5' HUP; trap 'exit 6' TERM; echo ready; sleep 600 & wait";
     let shell = pty_process::blocking::Command::new("sh").args(["-c", script]);
     let process = shell.envs(child.env()).spawn(inside).unwrap();
-    child.bind(process.id()).unwrap();
-    child.watch(process);
+    child.bind_watched(process).unwrap();
     let mut ready = String::new();
     BufReader::new(&terminal).read_line(&mut ready).unwrap();
     assert_eq!(soon(host.end_children(LONG)).await, 0);
@@ -145,4 +144,17 @@ async fn a_host_tells_when_the_last_child_has_ended_and_no_event_is_lost() {
     soon(all).await;
     soon(handle.all_ended()).await;
     assert_eq!(soon(handle.end_children(LONG)).await, 0);
+}
+
+#[test]
+fn a_process_that_cannot_be_bound_is_killed() {
+    let (host, _folder) = host();
+    let child = host.child("ann", "worker").unwrap();
+    let sleeper = || Command::new("sleep").arg("600").spawn().unwrap();
+    child.bind_watched(sleeper()).unwrap();
+    let second = sleeper();
+    let number = second.id();
+    assert!(child.bind_watched(second).is_err());
+    assert!(!std::path::Path::new(&format!("/proc/{number}")).exists());
+    assert_eq!(host.end_children(LONG).wait(), 0);
 }
