@@ -494,8 +494,8 @@
 //!
 //! lmcp builds on Linux, macOS and Windows, with Rust 1.91 or newer. Windows has no `unix`.
 //!
-//! Signatures name types of these crates: `schemars` and `serde_json`, which are re-exported, and `http` and `tower` in `lmcp::http`. A program
-//! that derives `JsonSchema` needs `schemars` 1 among its own dependencies.
+//! Signatures name types of these crates: `schemars` and `serde_json`, which are re-exported, `http` and `tower` in `lmcp::http`, and the
+//! `Signal` of `rustix`, which is `lmcp::embed::Signal`. A program that derives `JsonSchema` needs `schemars` 1 among its own dependencies.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
