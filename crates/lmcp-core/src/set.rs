@@ -26,7 +26,8 @@ use crate::{
 /// let server = Server::new("counter", "1.0.0").tools(tools);
 /// ```
 ///
-/// The value can be an [`Arc`] that the program keeps, too: `ToolSet::new(Arc::clone(&counter))`. A server takes several sets.
+/// The value can be an [`Arc`] that the program keeps, too: `ToolSet::new(Arc::clone(&counter))`. A server takes several sets,
+/// and [`ToolSet::tools`] makes one of two.
 #[derive(Debug)]
 pub struct ToolSet<S> {
     state: Arc<S>,
@@ -57,6 +58,25 @@ impl<S: Send + Sync + 'static> ToolSet<S> {
         self
     }
 
+    /// Adds the members of another set, which keep their own value.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use lmcp::{Cx, NoArgs, Server, Tool, ToolSet};
+    /// # struct Desk;
+    /// # struct Board;
+    /// # async fn ring(_: Arc<Desk>, _: NoArgs, _: Cx) {}
+    /// # async fn read(_: Arc<Board>, _: NoArgs, _: Cx) {}
+    /// let board = ToolSet::new(Board).tool(Tool::new("read", read).about("Reads.").read_only());
+    /// let desk = ToolSet::new(Desk).tool(Tool::new("ring", ring).about("Rings.").writes()).tools(board);
+    /// let server = Server::new("desk", "1.0.0").tools(desk);
+    /// ```
+    #[must_use]
+    pub fn tools<T>(mut self, other: ToolSet<T>) -> Self {
+        self.parts.append(other.parts);
+        self
+    }
+
     /// Adds a resource, from `async fn(Arc<S>, Args, Cx) -> R`.
     #[must_use]
     pub fn resource(mut self, resource: Resource<S>) -> Self {
@@ -79,5 +99,29 @@ impl Parts {
         self.tools.append(&mut other.tools);
         self.resources.append(&mut other.resources);
         self.prompts.append(&mut other.prompts);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Cx, NoArgs};
+
+    struct Desk;
+
+    async fn ring(_: Arc<Desk>, _: NoArgs, _: Cx) {}
+
+    async fn tell(_: Arc<()>, _: NoArgs, _: Cx) -> String {
+        String::new()
+    }
+
+    #[test]
+    fn a_set_takes_the_members_of_another_one() {
+        let desk = ToolSet::new(Desk).tool(Tool::new("ring", ring).about("Rings.").writes());
+        let other = ToolSet::new(()).tool(Tool::new("tell", tell).about("Tells.").writes());
+        let other = other.resource(Resource::new("note://a", "a", tell).about("A note."));
+        let all = desk.tools(other);
+        assert_eq!(all.parts.tools.len(), 2);
+        assert_eq!(all.parts.resources.len(), 1);
     }
 }

@@ -5,7 +5,7 @@ use std::{
     ops::Deref,
     os::fd::{AsFd as _, OwnedFd},
     path::Path,
-    process::Command,
+    process::{self, Command},
     sync::Arc,
 };
 
@@ -69,7 +69,8 @@ impl Child {
         // The token has 128 bits. Only this process, the file and its readers know it.
         let token = random::hex::<16>();
         let id = identity.id.clone();
-        let member = Member::new(children::key(&token), identity, Life::Expected);
+        let (key, number) = (children::key(&token), host.children.number());
+        let member = Member::new(key, number, identity, Life::Expected);
         if matches!(maker, Maker::Child(_)) {
             member.set_sub();
         }
@@ -115,18 +116,34 @@ impl Child {
     ///
     /// # Errors
     /// The command cannot be started, or the child was started before.
-    pub fn spawn(&self, command: &mut Command) -> io::Result<std::process::Child> {
+    pub fn spawn(&self, command: &mut Command) -> io::Result<process::Child> {
         // The child is announced before it starts, so that a proxy below it never concludes that it has no host.
         self.announce()?;
         self.prepare(command);
         let started = command.spawn();
         let mut process = started.inspect_err(|_| self.belongings().retract())?;
-        if let Err(err) = self.bind(process.id()) {
-            let _ = process.kill();
-            let _ = process.wait();
-            return Err(err);
-        }
+        let bound = self.bind(process.id());
+        bound.inspect_err(|_| stop(&mut process))?;
         Ok(process)
+    }
+
+    /// Tells the host that this process is the child, and lets the host wait for it: [`Child::bind`] and
+    /// [`ChildHandle::watch`] in one. If that fails, the process is killed.
+    ///
+    /// ```no_run
+    /// # fn demo(child: &lmcp::embed::Child) -> std::io::Result<()> {
+    /// let mut command = std::process::Command::new("some-agent");
+    /// child.bind_watched(command.envs(child.env()).spawn()?)
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Child::bind`].
+    pub fn bind_watched(&self, mut process: process::Child) -> io::Result<()> {
+        let bound = self.bind(process.id());
+        bound.inspect_err(|_| stop(&mut process))?;
+        self.watch(process);
+        Ok(())
     }
 
     /// Tells the host which process this child is. Use it in a program that starts the process in its own way. A connection
@@ -165,7 +182,7 @@ impl ChildHandle {
     /// Lets the host wait for the process that [`Child::spawn`] returned, so that no zombie is left. [`ChildHandle::ended`]
     /// and [`Event::Ended`](crate::Event::Ended) tell how it ended. After [`Host::exec`](crate::Host::exec) the host of the next
     /// program waits for the process, without another call.
-    pub fn watch(&self, process: std::process::Child) {
+    pub fn watch(&self, process: process::Child) {
         self.member.watch(process);
     }
 
@@ -198,6 +215,12 @@ impl Deref for Child {
     fn deref(&self) -> &ChildHandle {
         &self.handle
     }
+}
+
+/// Ends a process that has no identity.
+fn stop(process: &mut process::Child) {
+    let _ = process.kill();
+    let _ = process.wait();
 }
 
 /// Tells the host which process a child is, if `will_do` accepts the process.
@@ -238,14 +261,17 @@ pub(crate) fn watch(host: &Inner, member: &Arc<Member>, process: OwnedFd, waiter
     host.runtime.spawn(async move {
         // The file is readable when the process ends. It is not a pipe, but it is only watched, so that does not matter. If
         // it cannot be watched, the child ends at once, because otherwise it would never end.
-        let mut status = None;
-        if let Ok(process) = pipe::Receiver::from_owned_fd_unchecked(process) {
+        let process = pipe::Receiver::from_owned_fd_unchecked(process);
+        if let Ok(process) = &process {
             let _ = process.readable().await;
-            status = waiter.status(process.as_fd());
         }
-        if let Some(member) = member.upgrade() {
-            let status = member.reap().or(status);
-            children.end(&member, Ended::Process(status));
+        let status = || waiter.status(process.ok()?.as_fd());
+        match member.upgrade() {
+            Some(member) => {
+                let status = member.reap(status);
+                children.end(&member, Ended::Process(status));
+            }
+            None => drop(status()),
         }
     });
 }

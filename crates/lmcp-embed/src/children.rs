@@ -5,7 +5,10 @@ use std::{
     io,
     os::fd::{AsFd as _, OwnedFd},
     path::Path,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -29,7 +32,8 @@ use crate::{
     member::{ChildHandle, Ended, Key, Life, Member},
     peer_process::PeerProcess,
     reaping::{self, Waiter},
-    stat::{Started, Stat},
+    setup::Labels,
+    stat::{self, Started, Stat},
     state::{ChildState, State},
 };
 
@@ -58,23 +62,40 @@ pub(crate) struct Children {
     past: Mutex<Vec<Started>>,
     pub(crate) teller: Teller,
     making: Mutex<()>,
+    /// The number of the next child.
+    next: AtomicU64,
+    labels: Labels,
     host: Weak<Inner>,
 }
 
 impl Children {
-    pub(crate) fn new(host: Weak<Inner>) -> Self {
+    pub(crate) fn new(host: Weak<Inner>, labels: Labels) -> Self {
         Self {
             by_token: Mutex::default(),
             past: Mutex::default(),
             teller: Teller::default(),
             making: Mutex::default(),
+            next: AtomicU64::default(),
+            labels,
             host,
         }
+    }
+
+    /// Returns the number of a new child, by which children are listed in the order in which they were made.
+    pub(crate) fn number(&self) -> u64 {
+        self.next.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Adds a child that is about to be started.
     pub(crate) fn expect(&self, member: Member) -> Result<Arc<Member>, Error> {
         let mut children = self.lock();
+        if self.labels == Labels::Unique {
+            let label = &member.identity.borrow().label;
+            let has_it = |known: &Arc<Member>| known.identity.borrow().label == *label;
+            if children.values().any(has_it) {
+                return Err(Error::config(format!("there is a child `{label}` already")));
+            }
+        }
         if member.is_sub() {
             // Under the lock that `end` takes for the parent: either the parent is gone by now, or it finds this one below it.
             let identity = member.identity.borrow();
@@ -285,7 +306,9 @@ impl Children {
         self.teller.remember();
         let found = Stat::of(process.process).ok();
         let found = found.filter(|found| found.process == process);
-        let member = Member::new(key, state.identity(), Life::Running(process));
+        self.next
+            .fetch_max(state.number.saturating_add(1), Ordering::Relaxed);
+        let member = Member::new(key, state.number, state.identity(), Life::Running(process));
         *member.stored() = state.stored.clone();
         *member.inbox() = Inbox::with(state.inbox.clone());
         *member.descriptors() = Descriptors::take(state.kept.as_ref());
@@ -323,16 +346,17 @@ impl Children {
         Ok(())
     }
 
-    /// Returns all children, in the order of their ids.
+    /// Returns all children, in the order in which they were made. A child is in the list until its last event is sent, and
+    /// not after it.
     pub(crate) fn all(&self) -> Vec<ChildHandle> {
-        let children = self.lock();
-        let handles = children
-            .values()
-            .map(|member| ChildHandle::new(member, &self.host));
-        let mut all: Vec<_> = handles.collect();
-        drop(children);
-        all.sort_by_cached_key(|child| child.identity().id.clone());
-        all
+        // Locked while a child ends.
+        let past = self.past();
+        let mut all: Vec<_> = self.lock().values().cloned().collect();
+        drop(past);
+        // Two hosts that moved here may have used the same number.
+        all.sort_by_cached_key(|member| (member.number, member.id()));
+        let handle = |member| ChildHandle::new(member, &self.host);
+        all.iter().map(handle).collect()
     }
 
     fn find(&self, token: &str) -> Option<Arc<Member>> {
@@ -424,7 +448,7 @@ impl Gate for Children {
 
     fn refused(&self, process: Process, why: &RpcError) {
         self.teller.tell(|| Event::Refused {
-            process: process.pid,
+            process: stat::number(process.pid),
             why: why.message.to_string(),
         });
     }
@@ -495,7 +519,7 @@ mod tests {
         hint,
         os::unix::fs::PermissionsExt as _,
         process::{self, Command},
-        sync::atomic::{AtomicBool, Ordering},
+        sync::atomic::AtomicBool,
         thread,
     };
 

@@ -1,6 +1,9 @@
 //! The events of the children of a host, for programs that show them.
 
-use std::sync::{Mutex, PoisonError};
+use std::{
+    fmt,
+    sync::{Mutex, PoisonError},
+};
 
 use tokio::sync::broadcast::{
     self,
@@ -15,7 +18,16 @@ const MOST_EVENTS: usize = 1024;
 
 /// An event of a child.
 ///
-/// The events of one child arrive in their order, and [`Event::Ended`] is the last one.
+/// The events of one child arrive in their order, and [`Event::Ended`] is the last one. As text, an event is a line for people:
+/// `ann attached`, `ann ended: exit status: 3`.
+///
+/// ```no_run
+/// # fn show(mut events: lmcp::embed::Events) {
+/// while let Some(event) = events.wait() {
+///     println!("{event}");
+/// }
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event {
@@ -26,7 +38,7 @@ pub enum Event {
     /// A connection was refused.
     Refused {
         /// The process that connected, if the kernel names it.
-        process: Option<i32>,
+        process: Option<u32>,
         /// The reason, in the words that the process was told, too.
         why: String,
     },
@@ -41,6 +53,50 @@ pub enum Event {
     },
     /// This number of events was lost, because the receiver was too slow.
     Missed(u64),
+}
+
+impl Event {
+    /// Returns the child that the event is about: that of every event but [`Event::Refused`] and [`Event::Missed`].
+    ///
+    /// ```no_run
+    /// # use lmcp::embed::{ChildHandle, Events};
+    /// # async fn next_of(events: &mut Events, pane: &ChildHandle) {
+    /// while let Some(event) = events.next().await {
+    ///     if event.child() == Some(pane) {
+    ///         println!("{event}");
+    ///     }
+    /// }
+    /// # }
+    /// ```
+    pub fn child(&self) -> Option<&ChildHandle> {
+        match self {
+            Self::Attached(child, _)
+            | Self::Detached(child, _)
+            | Self::Ended(child, _)
+            | Self::RoleChanged { child, .. } => Some(child),
+            Self::Refused { .. } | Self::Missed(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let label = self.child().map(ChildHandle::label).unwrap_or_default();
+        match self {
+            Self::Attached(..) => write!(f, "{label} attached"),
+            Self::Detached(..) => write!(f, "{label} detached"),
+            Self::Refused {
+                process: Some(process),
+                why,
+            } => write!(f, "a connection of process {process} was refused: {why}"),
+            Self::Refused { process: None, why } => write!(f, "a connection was refused: {why}"),
+            Self::Ended(_, how) => write!(f, "{label} ended: {how}"),
+            Self::RoleChanged { child, from } => {
+                write!(f, "{label} changed from {from} to {}", child.role())
+            }
+            Self::Missed(count) => write!(f, "events that were not taken in time: {count}"),
+        }
+    }
 }
 
 /// The events of a host from the time when the program [asked](crate::HostHandle::events) for them. Any thread can wait for

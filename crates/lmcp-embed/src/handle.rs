@@ -24,7 +24,7 @@ impl HostHandle {
         Self(Arc::new(OnceLock::from(Arc::downgrade(inner))))
     }
 
-    fn inner(&self) -> Option<Arc<Inner>> {
+    pub(crate) fn inner(&self) -> Option<Arc<Inner>> {
         self.0.get()?.upgrade()
     }
 
@@ -46,7 +46,7 @@ impl HostHandle {
         }
     }
 
-    /// Returns the children that have not ended.
+    /// Returns the children that have not ended, in the order in which they were made: [`Host::children`](crate::Host::children).
     pub fn children(&self) -> Vec<ChildHandle> {
         let inner = self.inner();
         inner.map_or_else(Vec::new, |inner| inner.children.all())
@@ -58,10 +58,10 @@ impl HostHandle {
         children.find(|child| child.identity().id == id)
     }
 
-    /// Returns the child with this label, if it has not ended. If several children have the label, returns one of them.
+    /// Returns the child with this label, if it has not ended. If several have the label, returns the one that was made first.
     pub fn find_label(&self, label: &str) -> Option<ChildHandle> {
         let mut children = self.children().into_iter();
-        children.find(|child| child.identity().label == label)
+        children.find(|child| child.label() == label)
     }
 
     /// Returns the events of children from now on.

@@ -31,7 +31,7 @@ use crate::{
     lock::Lock,
     member::ChildHandle,
     random,
-    setup::Setup,
+    setup::{Labels, Setup},
     socket_dir::SocketDir,
     state::{self, State},
 };
@@ -240,6 +240,7 @@ impl Host {
     pub(crate) fn on_thread(
         place: SocketDir,
         state: State,
+        labels: Labels,
         host: &HostHandle,
         server: impl FnOnce(&HostHandle) -> Server,
     ) -> Result<Self, Error> {
@@ -250,7 +251,7 @@ impl Host {
             .map_err(|err| Error::io("cannot start a server", err))?;
         let runtime = Background(Some(runtime));
         let handle = runtime.get().handle().clone();
-        let (mut host, serving) = Self::new(place, state, host, server, handle)?;
+        let (mut host, serving) = Self::new(place, state, labels, host, server, handle)?;
         host.has_thread = true;
         thread::Builder::new()
             .name("lmcp".into())
@@ -268,6 +269,7 @@ impl Host {
     pub(crate) fn new(
         place: SocketDir,
         state: State,
+        labels: Labels,
         host: &HostHandle,
         server: impl FnOnce(&HostHandle) -> Server,
         runtime: runtime::Handle,
@@ -284,7 +286,7 @@ impl Host {
             socket: unix.path().to_owned(),
             lock,
             place: Arc::clone(&place),
-            children: Arc::new(Children::new(host.clone())),
+            children: Arc::new(Children::new(host.clone(), labels)),
             runtime,
             server: OnceLock::new(),
             returns: place.is_path(),
@@ -339,12 +341,15 @@ impl Host {
         HostHandle::of(&self.inner)
     }
 
-    /// Returns the children that have not ended.
+    /// Returns the children that have not ended, in the order in which they were made, also by an earlier host.
+    ///
+    /// A child is in this list until its [`Event::Ended`](crate::Event::Ended) can be read, and not after it. So a program that
+    /// sees an empty list still finds the last events in its [`Events`]; [`Host::all_ended`] waits for that.
     pub fn children(&self) -> Vec<ChildHandle> {
         self.inner.children.all()
     }
 
-    /// Returns the child with this label, if it has not ended. If several children have the label, returns one of them.
+    /// Returns the child with this label, if it has not ended. If several have the label, returns the one that was made first.
     pub fn find_label(&self, label: &str) -> Option<ChildHandle> {
         self.handle().find_label(label)
     }
@@ -356,7 +361,8 @@ impl Host {
 
     /// Makes an identity for a process that the program is about to start.
     ///
-    /// The label is for people. Tools can be limited to a role, see [`Tool::only_for`](lmcp_core::Tool::only_for).
+    /// The label is for people, and several children may have the same, unless the host was [set up](Setup::unique_labels)
+    /// otherwise. Tools can be limited to a role, see [`Tool::only_for`](lmcp_core::Tool::only_for).
     ///
     /// # Errors
     /// Its credentials cannot be written.

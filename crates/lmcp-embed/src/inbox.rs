@@ -57,7 +57,7 @@ impl ChildHandle {
     /// The child has ended or its host has closed (`NotConnected`), or 256 KiB wait for the child already (`StorageFull`).
     pub fn deliver(&self, text: impl Into<String>) -> io::Result<()> {
         let ended = || {
-            let words = format!("`{}` has ended", self.identity().label);
+            let words = format!("`{}` has ended", self.label());
             io::Error::new(io::ErrorKind::NotConnected, words)
         };
         let mut inbox = self.member.inbox();
@@ -65,7 +65,7 @@ impl ChildHandle {
             return Err(ended());
         }
         if !inbox.push(text.into()) {
-            let words = format!("the inbox of `{}` is full", self.identity().label);
+            let words = format!("the inbox of `{}` is full", self.label());
             return Err(io::Error::new(io::ErrorKind::StorageFull, words));
         }
         drop(inbox);

@@ -16,6 +16,17 @@
 //! Handlers run in a tokio runtime with timers, so `tokio::spawn` and `tokio::time::sleep` work in them. Tasks that are
 //! spawned there end with the host.
 //!
+//! | you want to | see |
+//! |---|---|
+//! | start a host, and end it | [`Host::start`], [`Host::setup`], [`Host::finish`] |
+//! | start a child, or take a process that runs | [`Host::child`], [`Child::spawn`], [`Child::env`] with [`Child::bind`] |
+//! | know who calls | [`ChildOf::calling_child`], [`ChildHandle::label`], [`ChildHandle::role`] |
+//! | show what happens | [`Host::events`], [`Event`], [`Host::children`] |
+//! | end children in order | [`Host::end_children`], [`Host::all_ended`], [`ChildHandle::signal`] |
+//! | write to a child | [`inbox`], [`ChildHandle::deliver`], [`ChildHandle::notify`] |
+//! | let a child make children | [`family`], [`ChildHandle::allow_children`] |
+//! | go on after a restart | [`Host::start_at`], [`Host::exec_with`], [`ChildHandle::store`], [`ChildHandle::keep`] |
+//!
 //! # For those who change lmcp
 //!
 //! | file | what lives there |
@@ -27,6 +38,7 @@
 //! | `state` | [`State`]: the state of children for the next host |
 //! | `member`, `event` | [`ChildHandle`]: the state of a child; [`Event`]: the events of a child |
 //! | `children`, `ancestry`, `peer_process`, `stat` | decide which processes are admitted |
+//! | `ending` | signals to the processes of children, and their orderly end |
 //! | `reaping` | the end of processes, and whether the host or the program waits for them |
 //! | `register`, `above`, `lock` | find the host of a process that has no variables |
 //! | `view` | the variables of a process above, and whether it uses the same register |
@@ -44,6 +56,7 @@ mod belongings;
 mod child;
 mod children;
 mod descriptors;
+mod ending;
 mod event;
 mod family;
 mod folder;
@@ -67,6 +80,7 @@ mod wiring;
 
 pub use above::{Above, above};
 pub use child::{Child, IDENTITY_FILE, SOCKET};
+pub use ending::Waiting;
 pub use event::{Event, Events};
 pub use family::{Allowance, family};
 pub use handle::HostHandle;
@@ -74,6 +88,7 @@ pub use host::Host;
 pub use inbox::inbox;
 pub use lmcp_core::Identity;
 pub use member::{ChildHandle, ChildOf, Connection, Ended};
+pub use rustix::process::Signal;
 pub use setup::Setup;
 pub use state::State;
 pub use whoami::whoami;

@@ -25,7 +25,7 @@ use crate::{
     folder::Folder,
     host::Inner,
     inbox::Inbox,
-    stat::Started,
+    stat::{self, Started},
     state::ChildState,
 };
 
@@ -35,6 +35,8 @@ pub(crate) type Key = [u8; 32];
 /// One child. It stays in the table of the host until it ends.
 pub(crate) struct Member {
     pub(crate) key: Key,
+    /// Counts the children of the host, and of the hosts before it that had the same children.
+    pub(crate) number: u64,
     pub(crate) identity: watch::Sender<Arc<Identity>>,
     pub(crate) life: watch::Sender<Life>,
     pub(crate) gone: watch::Sender<bool>,
@@ -90,7 +92,7 @@ impl Life {
     }
 }
 
-/// How a child ended.
+/// How a child ended. As text: `exit status: 3`, `signal: 9 (SIGKILL)`, or a sentence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Ended {
@@ -104,6 +106,17 @@ pub enum Ended {
     HostClosed,
 }
 
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Process(Some(status)) => status.fmt(f),
+            Self::Process(None) => f.write_str("the exit status of its process is not known"),
+            Self::TakenBack => f.write_str("the program has taken its identity back"),
+            Self::HostClosed => f.write_str("the host has closed"),
+        }
+    }
+}
+
 /// One connection of a child.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -111,13 +124,14 @@ pub struct Connection {
     /// Tells this connection from all others: [`Caller::connection`].
     pub name: String,
     /// The process that connected: the process of the child, or one below it, such as `lmcp proxy`.
-    pub process: Option<i32>,
+    pub process: Option<u32>,
 }
 
 impl Member {
-    pub(crate) fn new(key: Key, identity: Identity, life: Life) -> Self {
+    pub(crate) fn new(key: Key, number: u64, identity: Identity, life: Life) -> Self {
         Self {
             key,
+            number,
             identity: watch::Sender::new(Arc::new(identity)),
             life: watch::Sender::new(life),
             gone: watch::Sender::new(false),
@@ -214,7 +228,7 @@ impl Member {
         self.leave_to_host();
         self.record();
         if matches!(self.life(), Life::Ended(_)) {
-            self.reap();
+            self.reap(|| None);
         }
     }
 
@@ -227,13 +241,20 @@ impl Member {
         self.is_left.load(Ordering::Relaxed)
     }
 
-    /// Returns how the process ended that the host waits for.
-    pub(crate) fn reap(&self) -> Option<ExitStatus> {
-        let watched = self.watched().take();
-        watched?.try_wait().ok().flatten()
+    /// Returns how the process ended: as this function says, which may wait for it, or else by waiting for the process that the
+    /// program gave to the host.
+    pub(crate) fn reap(&self, status: impl FnOnce() -> Option<ExitStatus>) -> Option<ExitStatus> {
+        let mut watched = self.watched();
+        let status = status();
+        let watched = watched.take();
+        watched
+            .and_then(|mut process| process.try_wait().ok()?)
+            .or(status)
     }
 
-    fn watched(&self) -> MutexGuard<'_, Option<process::Child>> {
+    /// Locked while somebody waits for the process. Until it is unlocked, the number of a process that the program has left to
+    /// the host stays its own.
+    pub(crate) fn watched(&self) -> MutexGuard<'_, Option<process::Child>> {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -365,7 +386,7 @@ impl Connection {
     fn of(caller: &Caller) -> Self {
         Self {
             name: caller.connection().unwrap_or_default().to_owned(),
-            process: caller.peer().and_then(|peer| peer.pid),
+            process: caller.peer().and_then(|peer| stat::number(peer.pid)),
         }
     }
 }
@@ -396,10 +417,34 @@ impl ChildHandle {
         Arc::clone(&self.member.identity.borrow())
     }
 
+    /// Returns its label, the name for people.
+    ///
+    /// ```no_run
+    /// # use lmcp::{Cx, ToolResult, embed::{ChildHandle, ChildOf as _}};
+    /// # fn send(to: &ChildHandle, cx: Cx) -> ToolResult<()> {
+    /// let from = cx.calling_child()?.label();
+    /// to.deliver(format!("{from}: hello"))?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn label(&self) -> String {
+        self.member.identity.borrow().label.clone()
+    }
+
+    /// Returns its current role.
+    ///
+    /// ```no_run
+    /// # fn is_lead(child: &lmcp::embed::ChildHandle) -> bool {
+    /// child.role() == "lead"
+    /// # }
+    /// ```
+    pub fn role(&self) -> String {
+        self.member.identity.borrow().role.clone()
+    }
+
     /// Returns the number of its process, while that runs.
     pub fn process(&self) -> Option<u32> {
-        let process = self.member.process()?.process;
-        u32::try_from(process.as_raw_pid()).ok()
+        stat::number(Some(self.member.process()?.process.as_raw_pid()))
     }
 
     /// Returns its open connections. The list is empty if nothing has connected, or all connections have ended.

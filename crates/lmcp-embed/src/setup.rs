@@ -25,6 +25,15 @@ pub struct Setup {
     place: Place,
     state: State,
     link: Link,
+    labels: Labels,
+}
+
+/// Whether several children may have one label.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Labels {
+    #[default]
+    Any,
+    Unique,
 }
 
 #[derive(Debug, Default)]
@@ -52,6 +61,22 @@ impl Setup {
     /// by itself.
     pub fn resume(mut self, state: State) -> Self {
         self.state = state;
+        self
+    }
+
+    /// Refuses a child with the label of another child that has not ended: for a host whose tools find children by their labels.
+    /// [`Host::child`] and the tools of [`family`](crate::family) return an error then. Children of an earlier host keep the
+    /// labels that they have.
+    ///
+    /// ```no_run
+    /// # use lmcp::{Server, embed::Host};
+    /// let host = Host::setup().unique_labels().start(Server::new("deck", "1.0.0"))?;
+    /// let ann = host.child("ann", "worker")?;
+    /// assert!(host.child("ann", "worker").is_err());
+    /// # Ok::<(), lmcp::Error>(())
+    /// ```
+    pub fn unique_labels(mut self) -> Self {
+        self.labels = Labels::Unique;
         self
     }
 
@@ -92,7 +117,7 @@ impl Setup {
     /// As [`Setup::start`].
     pub fn start_with(self, server: impl FnOnce(&HostHandle) -> Server) -> Result<Host, Error> {
         let (place, handle) = (self.place()?, self.handle());
-        Host::on_thread(place, self.state, &handle, server)
+        Host::on_thread(place, self.state, self.labels, &handle, server)
     }
 
     /// Starts the host on the runtime of the caller: [`Host::start_here`].
@@ -114,7 +139,14 @@ impl Setup {
     ) -> Result<Host, Error> {
         let runtime = runtime::Handle::current();
         let (place, handle) = (self.place()?, self.handle());
-        let (host, serving) = Host::new(place, self.state, &handle, server, runtime.clone())?;
+        let (host, serving) = Host::new(
+            place,
+            self.state,
+            self.labels,
+            &handle,
+            server,
+            runtime.clone(),
+        )?;
         runtime.spawn(serving);
         Ok(host)
     }

@@ -265,6 +265,7 @@ mod tests {
     use crate::{
         Host, HostHandle, State,
         folder::{Credentials, Folder},
+        setup::Labels,
         stat::Stat,
     };
 
@@ -380,8 +381,14 @@ mod tests {
             name: None,
         };
         let server = |_: &HostHandle| Server::new("t", "1");
-        let host =
-            Host::on_thread(place(), State::default(), &Host::setup().handle(), server).unwrap();
+        let host = Host::on_thread(
+            place(),
+            State::default(),
+            Labels::Any,
+            &Host::setup().handle(),
+            server,
+        )
+        .unwrap();
         let child = host.child("ann", "worker").unwrap();
         host.close();
         assert!(child.credentials().exists());

@@ -10,6 +10,10 @@ pub(crate) struct Stat {
     pub(crate) process: Started,
     /// If the parent has died, the process that adopted this one. `None` for the first process of a namespace.
     pub(crate) parent: Option<Pid>,
+    /// The group that the process belongs to. `None`: a group of another namespace.
+    pub(crate) group: Option<Pid>,
+    /// The process leads a session that has a terminal.
+    pub(crate) leads_terminal: bool,
     /// The process has ended, and its parent has not waited for it yet.
     is_zombie: bool,
 }
@@ -20,6 +24,11 @@ pub(crate) struct Started {
     pub(crate) process: Pid,
     /// The start time in clock ticks since the system was started.
     pub(crate) at: u64,
+}
+
+/// Returns the number of a process in the type that the standard library has for it.
+pub(crate) fn number(process: Option<i32>) -> Option<u32> {
+    u32::try_from(process?).ok()
 }
 
 impl Stat {
@@ -44,14 +53,18 @@ impl Stat {
         let mut fields = rest.split_ascii_whitespace();
         let state = fields.next()?;
         let parent = fields.next()?.parse().ok()?;
+        let group = fields.next()?.parse().ok()?;
+        let (session, terminal) = (fields.next()?, fields.next()?);
         // This is field 22 of the line.
-        let at = fields.nth(17)?.parse().ok()?;
+        let at = fields.nth(14)?.parse().ok()?;
         Some(Self {
             process: Started {
                 process: Pid::from_raw(number.parse().ok()?)?,
                 at,
             },
             parent: Pid::from_raw(parent),
+            group: Pid::from_raw(group),
+            leads_terminal: session == number && terminal != "0",
             is_zombie: matches!(state, "Z" | "X"),
         })
     }
@@ -78,7 +91,20 @@ mod tests {
         assert_eq!(stat.process.process.as_raw_pid(), 42);
         assert_eq!(stat.parent.map(Pid::as_raw_pid), Some(7));
         assert_eq!(stat.process.at, 9001);
+        assert_eq!(stat.group.map(Pid::as_raw_pid), Some(42));
+        assert!(!stat.leads_terminal);
         assert!(!stat.is_zombie);
+    }
+
+    #[test]
+    fn the_leader_of_a_session_with_a_terminal_is_told_from_its_members() {
+        let line = |session: u32, terminal: u32| {
+            let line =
+                format!("42 (a) S 7 42 {session} {terminal} 42 0 1 0 0 0 0 0 0 0 20 0 1 0 9001");
+            Stat::parse(&line).unwrap().leads_terminal
+        };
+        assert!(line(42, 34817));
+        assert!(!line(7, 34817) && !line(42, 0));
     }
 
     #[test]

@@ -37,6 +37,8 @@ pub(crate) struct ChildState {
     /// The digest of its token.
     token: String,
     pub(crate) id: String,
+    #[serde(default)]
+    pub(crate) number: u64,
     label: String,
     role: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -88,6 +90,7 @@ impl ChildState {
                 .map(|byte| format!("{byte:02x}"))
                 .collect(),
             id: identity.id,
+            number: member.number,
             label: identity.label,
             role: identity.role,
             parent: identity.parent,

@@ -181,8 +181,8 @@ impl Way {
 /// Failures that waiting does not repair.
 const HOST_ENDED: &str =
     "the program that gave this process its identity has ended, and nobody else knows it";
-const IDENTITY_ENDED: &str =
-    "the identity of this process has ended: the program that gave it has taken it back";
+const IDENTITY_ENDED: &str = "the identity of this process has ended: the child that had it has \
+                              ended, or the program that gave it has taken it back";
 
 /// Returns whether a host holds this lock. If that cannot be read, the lock counts as held.
 fn is_held(lock: &Path) -> bool {

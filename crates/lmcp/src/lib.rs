@@ -469,8 +469,10 @@
 //! | the compiler says | the reason | do this |
 //! |---|---|---|
 //! | `… is not a handler` | the function is not `async fn(Args, Cx) -> R`, or its future cannot be sent to another thread | call [`debug_handler`] with the function or method: the compiler then names the value or the trait |
-//! | ``expected `Tool<(), _>`, found `Tool<S>` `` | the tool has a state, and was given to [`Server::tool`] | put the tool into a [`ToolSet`], and that into [`Server::tools`] |
-//! | ``expected `Tool<(), _>`, found `ToolSet<S>` `` | a set was given to [`Server::tool`] | give it to [`Server::tools`] |
+//! | `a tool with a state, or a set of tools, cannot be added as a tool` | the tool has a state, or is a set, and was given to [`Server::tool`] | put the tool into a [`ToolSet`], and give the set to [`Server::tools`] |
+//! | ``expected `Tool<S, _>`, found `Tool` `` | a tool without a state was given to [`ToolSet::tool`], where the set has a state | give it to [`Server::tool`], or to [`ToolSet::tools`] as `ToolSet::new(()).tool(…)` |
+//! | ``expected `ToolSet<_>`, found `Tool` `` | a single tool was given to `tools` | give it to `tool` |
+//! | ``no method named `tools` … `Tool<_>` `` | a bracket closes too late: `tools` was called on the tool, and not on the server or the set | close the bracket of `.tool(…)` before `.tools(…)` |
 //! | `JsonSchema` or `Deserialize` is not implemented | the arguments must be readable and describable | `#[derive(Deserialize, JsonSchema)]`, with the version of `schemars` that [`schemars`] is |
 //! | `a tool cannot return …` | the type is no result of a tool | return text, [`Json`], [`Content`], or a [`ToolResult`] of them |
 //! | `this tool does not say what it does to the world` | the tool declares no effect | add [`Tool::read_only`], [`Tool::writes`] or [`Tool::destructive`] |
@@ -492,8 +494,8 @@
 //!
 //! lmcp builds on Linux, macOS and Windows, with Rust 1.91 or newer. Windows has no `unix`.
 //!
-//! Signatures name types of these crates: `schemars` and `serde_json`, which are re-exported, and `http` and `tower` in `lmcp::http`. A program
-//! that derives `JsonSchema` needs `schemars` 1 among its own dependencies.
+//! Signatures name types of these crates: `schemars` and `serde_json`, which are re-exported, `http` and `tower` in `lmcp::http`, and the
+//! `Signal` of `rustix`, which is `lmcp::embed::Signal`. A program that derives `JsonSchema` needs `schemars` 1 among its own dependencies.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -17,23 +17,8 @@ fn host() -> (Host, tempfile::TempDir) {
     (Host::start_in(server, folder.path()).unwrap(), folder)
 }
 
-fn name(child: &lmcp_embed::ChildHandle) -> String {
-    child.identity().label.clone()
-}
-
-/// Returns a short text for an event.
-fn words(event: Event) -> String {
-    match event {
-        Event::Attached(child, _) => format!("{} attached", name(&child)),
-        Event::Detached(child, _) => format!("{} detached", name(&child)),
-        Event::Refused { why, .. } => format!("refused: {why}"),
-        Event::Ended(child, how) => format!("{} ended {how:?}", name(&child)),
-        other => format!("{other:?}"),
-    }
-}
-
 fn next(events: &mut Events) -> String {
-    words(events.wait().unwrap())
+    events.wait().unwrap().to_string()
 }
 
 /// Lets a child connect and end, with this exit code.
@@ -58,8 +43,7 @@ fn a_thread_hears_in_order_who_comes_and_goes_and_how_it_ends() {
     let [attached, detached, ended] = listening.join().unwrap();
     assert_eq!(attached, "ann attached");
     assert_eq!(detached, "ann detached");
-    assert!(ended.starts_with("ann ended Process(Some("), "{ended}");
-    assert!(ended.contains("1792"), "exit code 7 of {ended}");
+    assert_eq!(ended, "ann ended: exit status: 7");
     assert!(child.has_ended() && host.children().is_empty());
 }
 
@@ -77,7 +61,7 @@ fn of_many_children_at_once_every_event_comes_and_those_of_each_are_in_order() {
     let mut heard = BTreeMap::<String, Vec<String>>::new();
     for _ in 0..3 * MANY {
         let event = next(&mut events);
-        let mut words = event.split(' ').map(ToOwned::to_owned);
+        let mut words = event.split([' ', ':']).map(ToOwned::to_owned);
         heard
             .entry(words.next().unwrap())
             .or_default()
@@ -126,17 +110,15 @@ fn connections_of_a_child_are_known_while_they_are_open() {
     assert_eq!(next(&mut events), "ann attached");
     let connections = host.children()[0].connections();
     assert_eq!(connections.len(), 1);
-    assert_eq!(
-        connections[0]
-            .process
-            .and_then(|pid| u32::try_from(pid).ok()),
-        Some(process.id())
-    );
+    assert_eq!(connections[0].process, Some(process.id()));
     let mut lines = follow(&mut process);
     assert!(lines.next().unwrap().unwrap().contains("lmcp_welcome"));
     child.end();
     assert_eq!(next(&mut events), "ann detached");
-    assert_eq!(next(&mut events), "ann ended TakenBack");
+    assert_eq!(
+        next(&mut events),
+        "ann ended: the program has taken its identity back"
+    );
     assert!(child.connections().is_empty());
     process.wait().unwrap();
     // The end of its process causes no second event.
@@ -154,10 +136,7 @@ fn who_is_refused_is_told_with_the_true_reason() {
     let Event::Refused { process, why } = event else {
         panic!("{event:?}");
     };
-    assert_eq!(
-        process.and_then(|pid| u32::try_from(pid).ok()),
-        Some(std::process::id())
-    );
+    assert_eq!(process, Some(std::process::id()));
     assert!(why.contains("must say who calls"), "{why}");
     let child = host.child("ann", "worker").unwrap();
     let sibling = host.child("bob", "worker").unwrap();
@@ -184,5 +163,30 @@ fn who_does_not_take_events_hears_how_many_were_missed() {
     }
     let missed = events.take().unwrap();
     assert!(matches!(missed, Event::Missed(6)), "{missed:?}");
-    assert_eq!(words(events.take().unwrap()), "6 ended TakenBack");
+    assert_eq!(missed.to_string(), "events that were not taken in time: 6");
+    let ended = events.take().unwrap().to_string();
+    assert_eq!(ended, "6 ended: the program has taken its identity back");
+}
+
+#[test]
+fn an_event_is_a_line_for_people_and_names_its_child() {
+    let (host, _folder) = host();
+    let mut events = host.events();
+    let mut stream = UnixStream::connect(host.socket()).unwrap();
+    stream.write_all(b"nonsense\n").unwrap();
+    let refused = events.wait().unwrap();
+    let own = std::process::id();
+    let words = format!("a connection of process {own} was refused: ");
+    assert!(refused.to_string().starts_with(&words), "{refused}");
+    assert_eq!(refused.child(), None);
+    let child = host.child("ann", "worker").unwrap();
+    child.set_role("lead");
+    let changed = events.wait().unwrap();
+    assert_eq!(changed.to_string(), "ann changed from worker to lead");
+    assert_eq!(changed.child(), Some(child.handle()));
+    assert_eq!(
+        Ended::Process(None).to_string(),
+        "the exit status of its process is not known"
+    );
+    assert_eq!(Ended::HostClosed.to_string(), "the host has closed");
 }

@@ -139,3 +139,68 @@ fn a_child_of_an_earlier_program_can_do_what_a_child_can() {
     assert_eq!(below.identity().parent, Some(child.identity().id.clone()));
     kill(process);
 }
+
+#[test]
+fn children_are_listed_in_the_order_in_which_they_were_made_also_after_a_restart() {
+    let folder = private_folder();
+    let path = folder.path().join("host.sock");
+    let server = || Server::new("handles", "1.0.0");
+    let labels = |host: &Host| -> Vec<String> {
+        let children = host.children().into_iter();
+        children
+            .map(|child| child.identity().label.clone())
+            .collect()
+    };
+    let mut host = Host::start_at(server(), &path).unwrap();
+    let (mut made, mut processes) = (Vec::new(), Vec::new());
+    for round in 0..3 {
+        for number in 0..5 {
+            let child = host.child(&format!("{round}-{number}"), "w").unwrap();
+            processes.push(asleep(&child));
+            made.push(child.detach().identity().label.clone());
+        }
+        assert_eq!(labels(&host), made);
+        host.close();
+        host = Host::start_at(server(), &path).unwrap();
+        assert_eq!(labels(&host), made);
+    }
+    let twin = host.child("0-0", "w").unwrap();
+    assert!(
+        host.find_label("0-0")
+            .is_some_and(|first| first != *twin.handle())
+    );
+    processes.into_iter().for_each(kill);
+}
+
+#[test]
+fn an_event_can_be_read_when_its_child_is_not_listed_any_more() {
+    let folder = private_folder();
+    let host = Host::start_in(Server::new("handles", "1.0.0"), folder.path()).unwrap();
+    let mut events = host.events();
+    for _ in 0..300 {
+        let child = host.child("ann", "w").unwrap();
+        let ending = std::thread::spawn(move || drop(child));
+        while !host.children().is_empty() {
+            std::thread::yield_now();
+        }
+        assert!(events.take().is_some());
+        ending.join().unwrap();
+    }
+}
+
+#[test]
+fn a_host_with_unique_labels_refuses_a_label_until_its_child_has_ended() {
+    let folder = private_folder();
+    let setup = Host::setup().folder(folder.path()).unique_labels();
+    let host = setup.start(Server::new("handles", "1.0.0")).unwrap();
+    let ann = host.child("ann", "lead").unwrap();
+    let refused = ann.child("ann", "worker").unwrap_err().to_string();
+    assert!(
+        refused.contains("there is a child `ann` already"),
+        "{refused}"
+    );
+    assert_eq!(host.children(), [ann.handle().clone()]);
+    let _bob = host.child("bob", "worker").unwrap();
+    drop(ann);
+    host.child("ann", "worker").unwrap();
+}

@@ -18,6 +18,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod deck;
+mod ending;
 mod events;
 mod exec;
 mod family;
