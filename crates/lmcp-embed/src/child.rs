@@ -248,6 +248,7 @@ pub(crate) fn bind(
             "this child has a process already, or has ended",
         ));
     }
+    host.children.judge_again(member);
     // A process that is not watched would stay this child for ever.
     register(started).inspect_err(|_| host.children.end(member, Ended::TakenBack))?;
     member.record();

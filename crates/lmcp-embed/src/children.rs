@@ -376,6 +376,17 @@ impl Children {
         ancestry::above(process).find(|process| processes.contains(process))
     }
 
+    /// Ends the connections of other children whose processes belong to this child now.
+    pub(crate) fn judge_again(&self, bound: &Member) {
+        let others = self.lock().values().cloned().collect::<Vec<_>>();
+        for member in others.iter().filter(|member| member.key != bound.key) {
+            if let Some(child) = member.process() {
+                let is_own = |process| member.owns(self.owner_of(process), child.process);
+                member.links.end_foreign(is_own);
+            }
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<Key, Arc<Member>>> {
         self.by_token.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -405,6 +416,12 @@ impl Children {
         let Some(member) = self.find(token) else {
             return Err(refused("this token is not known, or its process has ended"));
         };
+        // The connection is known before its owner is looked for: if the process is bound to another child meanwhile, either this look
+        // finds the other child, or that one finds the connection.
+        let Ok(stat) = Stat::of(pinned.process) else {
+            return Err(refused("the process that connected has ended"));
+        };
+        let gone = member.links.add(stat.process);
         let mut life = member.life.subscribe();
         let known = async {
             let known = life.wait_for(|life| *life != Life::Expected).await;
@@ -420,12 +437,12 @@ impl Children {
         if !pinned.is_alive() {
             return Err(refused("the process that connected has ended"));
         }
-        if owner != Some(child) && !(owner.is_none() && member.adopts()) {
+        if !member.owns(owner, child) {
             return Err(refused(&not_below(pinned.process, child, owner)));
         }
         let caller = Caller::process(peer.process().uid, peer.process().pid);
         let caller = caller.extended(ChildHandle::new(&member, &self.host));
-        Ok(caller.identified_as(member.identity.subscribe(), member.gone.subscribe()))
+        Ok(caller.identified_as(member.identity.subscribe(), gone))
     }
 }
 

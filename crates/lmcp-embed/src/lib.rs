@@ -63,6 +63,7 @@ mod folder;
 mod handle;
 mod host;
 mod inbox;
+mod links;
 mod lock;
 mod member;
 mod peer_process;

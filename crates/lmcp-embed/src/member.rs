@@ -13,6 +13,7 @@ use std::{
 };
 
 use lmcp_core::{Caller, Cx, Identity, ToolError, ToolResult};
+use rustix::process::Pid;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use tokio::sync::watch;
@@ -25,6 +26,7 @@ use crate::{
     folder::Folder,
     host::Inner,
     inbox::Inbox,
+    links::Links,
     stat::{self, Started},
     state::ChildState,
 };
@@ -44,6 +46,7 @@ pub(crate) struct Member {
     data: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
     /// Also locked while events of this child are sent, so that they keep their order.
     connections: Mutex<Vec<Connection>>,
+    pub(crate) links: Links,
     /// The process that the host waits for instead of the program.
     watched: Mutex<Option<process::Child>>,
     /// The host waits for the process, whichever program this is by then.
@@ -137,6 +140,7 @@ impl Member {
             gone: watch::Sender::new(false),
             data: Mutex::default(),
             connections: Mutex::default(),
+            links: Links::default(),
             watched: Mutex::default(),
             is_left: AtomicBool::new(false),
             place: OnceLock::new(),
@@ -302,6 +306,7 @@ impl Member {
             }
             teller.tell(|| Event::Ended(child(), how));
             self.gone.send_replace(true);
+            self.links.end_all();
         }
         process
     }
@@ -348,6 +353,11 @@ impl Member {
 
     pub(crate) fn adopts(&self) -> bool {
         self.adopts.load(Ordering::Relaxed)
+    }
+
+    /// Whether a process with this owner may use the identity of the child with this process.
+    pub(crate) fn owns(&self, owner: Option<Pid>, child: Pid) -> bool {
+        owner == Some(child) || owner.is_none() && self.adopts()
     }
 
     pub(crate) fn set_adopts(&self) {

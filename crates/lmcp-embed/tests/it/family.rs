@@ -132,6 +132,42 @@ fn a_sub_agent_is_known_below_its_parent_and_generations_are_bounded() {
     assert_eq!(lines.len(), 4);
 }
 
+/// A child whose sub-agent connects with the credentials of its parent before it is bound. Its argument is the sub-agent's program.
+const HASTY_PARENT: &str = r#"
+made = call("new_child", {"label": "sub", "role": "worker"})["structuredContent"]
+sub = subprocess.Popen([sys.executable, "-c", sys.argv[1]], stdout=subprocess.PIPE, text=True)
+print(sub.stdout.readline().strip(), flush=True)
+bound = call("bind_child", {"id": made["id"], "pid": sub.pid})
+assert not bound.get("isError"), bound
+print(sub.stdout.readline().strip(), flush=True)
+print(call("whoami", {})["structuredContent"]["label"], flush=True)
+"#;
+
+/// Says who it is, waits for its connection to end, and says so.
+const HASTY: &str = r#"
+print(call("whoami", {})["structuredContent"]["label"], flush=True)
+while lines.readline():
+    pass
+print("cut off", flush=True)
+"#;
+
+#[test]
+fn a_process_that_becomes_a_sub_agent_loses_the_connections_that_it_opened_as_its_parent() {
+    let (host, _folder) = host();
+    let child = host.child("ann", "lead").unwrap();
+    child.allow_children(Allowance::new(["worker"]));
+    let mut command = Command::new("python3");
+    command
+        .args([
+            "-c",
+            &[CONNECTED, HASTY_PARENT].concat(),
+            &[CONNECTED, HASTY].concat(),
+        ])
+        .stdout(Stdio::piped());
+    let said = heard(child.spawn(&mut command).unwrap());
+    assert_eq!(said, ["ann", "cut off", "ann"]);
+}
+
 #[test]
 fn a_process_that_a_daemon_started_is_let_in_where_the_program_says_so() {
     let (host, _folder) = host();
