@@ -102,23 +102,16 @@ struct Page {
 async fn send(desk: Arc<Desk>, message: Message, cx: Cx) -> ToolResult<&'static str> {
     let to = desk.host.find_label(&message.to);
     let to = to.ok_or_else(|| ToolError::new(format!("there is no `{}`", message.to)))?;
-    to.deliver(format!(
-        "{}: {}",
-        cx.calling_child()?.identity().label,
-        message.text
-    ))?;
+    let from = cx.calling_child()?.label();
+    to.deliver(format!("{from}: {}", message.text))?;
     Ok("sent")
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a timer ends with the runtime of the host"
-)]
-async fn set_timer(_: Arc<Desk>, timer: Timer, cx: Cx) -> ToolResult<&'static str> {
+async fn set_timer(desk: Arc<Desk>, timer: Timer, cx: Cx) -> ToolResult<&'static str> {
     let to = cx.calling_child()?.clone();
-    tokio::spawn(async move {
+    desk.host.spawn(async move {
         tokio::time::sleep(Duration::from_secs(timer.seconds.into())).await;
-        to.deliver(format!("timer: {}", timer.text))
+        let _ = to.deliver(format!("timer: {}", timer.text)); // it may have ended
     });
     Ok("set")
 }
@@ -141,11 +134,9 @@ async fn write_pad(desk: Arc<Desk>, page: Page, _: Cx) -> ToolResult<String> {
 async fn agents(desk: Arc<Desk>, _: NoArgs, _: Cx) -> String {
     let children = desk.host.children().into_iter();
     let lines = children.map(|child| {
-        let (identity, connections) = (child.identity(), child.connections().len());
-        format!(
-            "{} ({}): {connections} connections",
-            identity.label, identity.role
-        )
+        let (label, role) = (child.label(), child.role());
+        let connections = child.connections().len();
+        format!("{label} ({role}): {connections} connections")
     });
     lines.collect::<Vec<_>>().join("\n")
 }
@@ -177,10 +168,7 @@ fn server(desk: Arc<Desk>) -> Server {
                 .about("Who is there.")
                 .read_only(),
         );
-    Server::new("deck", "1.0.0")
-        .tools(tools)
-        .tools(inbox())
-        .tool(whoami())
+    Server::new("deck", "1.0.0").tools(tools.tools(inbox().tool(whoami())))
 }
 
 /// One half of the screen.
@@ -311,6 +299,7 @@ fn main() -> Result {
         return restart(host, &desk, &panes, Path::new(path));
     }
     // No later program takes these children over.
+    host.end_children(Duration::from_secs(1)).wait();
     host.finish(Duration::from_secs(1));
     Ok(())
 }
@@ -340,7 +329,7 @@ fn watch(host: &Host, panes: &mut [Pane], mut last: String) -> Result<bool> {
             News::Output(number, bytes) => {
                 panes[number].screen.feed(&*String::from_utf8_lossy(&bytes))
             }
-            News::Child(event) => last = told(&event),
+            News::Child(event) => last = event.to_string(),
             News::Keys(keys) => match keys[..] {
                 [0x11] => return Ok(false),
                 [0x12] => return Ok(true),
@@ -351,16 +340,6 @@ fn watch(host: &Host, panes: &mut [Pane], mut last: String) -> Result<bool> {
         if host.children().is_empty() {
             return Ok(false);
         }
-    }
-}
-
-fn told(event: &Event) -> String {
-    match event {
-        Event::Attached(child, _) => format!("{} attached", child.identity().label),
-        Event::Detached(child, _) => format!("{} detached", child.identity().label),
-        Event::Ended(child, how) => format!("{} ended: {how:?}", child.identity().label),
-        Event::Refused { why, .. } => format!("refused: {why}"),
-        other => format!("{other:?}"),
     }
 }
 
@@ -379,7 +358,7 @@ fn draw(panes: &[Pane], focus: usize, last: &str) -> Result {
         let mark = if number == focus { ">" } else { " " };
         out.push_str(&format!(
             "\x1b[7m{mark}{}: {state}  {last}\x1b[0m",
-            pane.child.identity().label
+            pane.child.label()
         ));
         if number + 1 < panes.len() {
             out.push_str("\r\n");

@@ -12,7 +12,7 @@ use std::{collections::HashMap, error::Error, io::stdin, process::Command, threa
 
 use lmcp::{
     Cx, NoArgs, Resource, Server, Tool,
-    embed::{Allowance, Child, ChildOf as _, Event, Host, family, whoami},
+    embed::{Allowance, Child, ChildOf as _, Host, family, whoami},
 };
 
 type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
@@ -40,7 +40,7 @@ fn main() -> Result {
     let mut events = host.events();
     thread::spawn(move || {
         while let Some(event) = events.wait() {
-            show(&event);
+            println!("{event}");
         }
     });
     // A child ends when it is dropped.
@@ -76,17 +76,12 @@ fn start(host: &Host, label: &str, task: &str, command: &str) -> Result<Child> {
     let child = host.child(label, "worker")?;
     child.set_data(Task(task.to_owned()));
     // The child sees the field in its welcome and in its identity.
-    child.set_field("desk", children_of(host));
+    child.set_field("desk", host.children().len());
     let mut shell = Command::new("sh");
     let process = shell.args(["-c", command]).envs(child.env()).spawn()?;
     // A process of the child may connect before this call; it waits.
-    child.bind(process.id())?;
-    child.watch(process);
+    child.bind_watched(process)?;
     Ok(child)
-}
-
-fn children_of(host: &Host) -> usize {
-    host.children().len()
 }
 
 fn change(child: &Child, what: &str) {
@@ -106,17 +101,5 @@ fn change(child: &Child, what: &str) {
             );
         }
         other => println!("what is `{other}`?"),
-    }
-}
-
-fn show(event: &Event) {
-    match event {
-        Event::Attached(child, _) => println!("attached {}", child.identity().label),
-        Event::Refused { why, .. } => println!("refused: {why}"),
-        Event::RoleChanged { child, from } => {
-            println!("{} was a {from}", child.identity().label);
-        }
-        Event::Ended(child, how) => println!("ended {} {how:?}", child.identity().label),
-        _ => {}
     }
 }

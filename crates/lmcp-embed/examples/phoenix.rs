@@ -18,7 +18,7 @@ use std::{
 
 use lmcp::{
     Server,
-    embed::{Event, Host, whoami},
+    embed::{Host, whoami},
 };
 
 type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
@@ -34,7 +34,7 @@ fn main() -> Result {
     // Another thread shows the events, as a window would.
     thread::spawn(move || {
         while let Some(event) = events.wait() {
-            show(&event);
+            println!("{event}");
         }
     });
     println!("ready with {} children", host.children().len());
@@ -75,14 +75,4 @@ fn list(host: &Host) {
         println!("{} {} {connections} {command}", identity.label, identity.id);
     }
     println!("listed");
-}
-
-fn show(event: &Event) {
-    match event {
-        Event::Attached(child, _) => println!("attached {}", child.identity().label),
-        Event::Detached(child, _) => println!("detached {}", child.identity().label),
-        Event::Refused { why, .. } => println!("refused: {why}"),
-        Event::Ended(child, how) => println!("ended {} {how:?}", child.identity().label),
-        other => println!("{other:?}"),
-    }
 }

@@ -37,20 +37,19 @@ struct Sure {
 }
 
 impl Desk {
-    #[expect(clippy::disallowed_methods, reason = "a timer may end with the host")]
     async fn send(self: Arc<Self>, message: Message, cx: Cx) -> ToolResult<()> {
-        let from = cx.child().ok_or("who are you?")?;
+        let from = cx.calling_child()?;
         let to = message
             .to
             .map_or(Some(from.clone()), |to| self.0.find_label(&to));
         let to = to.ok_or("nobody has this label")?;
-        let text = format!("{}: {}", from.identity().label, message.text);
+        let text = format!("{}: {}", from.label(), message.text);
         if message.seconds == 0 {
             return Ok(to.deliver(text)?);
         }
-        tokio::spawn(async move {
+        self.0.spawn(async move {
             tokio::time::sleep(Duration::from_secs(message.seconds)).await;
-            to.deliver(text)
+            let _ = to.deliver(text); // it may have ended
         });
         Ok(())
     }
@@ -76,20 +75,19 @@ impl Desk {
         let append = Tool::new("append_pad", Self::append).about("Adds to the scratchpad.");
         let wipe = Tool::new("wipe_pad", Self::wipe).about("Wipes the scratchpad.");
         let agents = Tool::new("agents", Self::agents).about("Who is there.");
-        let tools = inbox().tool(whoami());
-        let own = ToolSet::new(self)
-            .tool(send.writes())
-            .tool(read.read_only());
-        let own = own.tool(append.writes()).tool(agents.read_only());
-        let own = own.tool(wipe.destructive().only_for(["lead"]));
-        Server::new("roost", "1.0.0").tools(own).tools(tools)
+        let tools = ToolSet::new(self).tools(inbox().tool(whoami()));
+        let tools = tools.tool(send.writes()).tool(read.read_only());
+        let tools = tools.tool(append.writes()).tool(agents.read_only());
+        let tools = tools.tool(wipe.destructive().only_for(["lead"]));
+        Server::new("roost", "1.0.0").tools(tools)
     }
 }
 
 fn list(host: &HostHandle) -> String {
     let shown = |child: &ChildHandle| {
-        let (who, connections) = (child.identity(), child.connections().len());
-        format!("{} ({}): {connections} connections\n", who.label, who.role)
+        let (label, role) = (child.label(), child.role());
+        let connections = child.connections().len();
+        format!("{label} ({role}): {connections} connections\n")
     };
     host.children().iter().map(shown).collect()
 }
@@ -100,9 +98,7 @@ fn start(host: &Host, word: &str) -> Result<(String, fs::File)> {
     };
     let (child, (pty, pts)) = (host.child(label, role)?, pty_process::blocking::open()?);
     let command = pty_process::blocking::Command::new("sh").args(["-c", program]);
-    let process = command.envs(child.env()).spawn(pts)?;
-    child.bind(process.id())?;
-    child.watch(process);
+    child.bind_watched(command.envs(child.env()).spawn(pts)?)?;
     child.detach();
     Ok((label.to_owned(), OwnedFd::from(pty).into()))
 }
@@ -111,17 +107,17 @@ fn main() -> Result {
     let words: Vec<String> = env::args().skip(1).collect();
     let file = format!("{}.pad", words[0]);
     let pad = Arc::new(Mutex::new(fs::read_to_string(&file).unwrap_or_default()));
-    let setup = Host::setup().path(&words[0]);
+    let setup = Host::setup().path(&words[0]).unique_labels();
     let host = setup.start_with(|host| Desk(host.clone(), Arc::clone(&pad)).server())?;
     let (mut events, mut terminals) = (host.events(), BTreeMap::new());
     thread::spawn(move || {
         while let Some(event) = events.wait() {
-            println!("{event:?}");
+            println!("{event}");
         }
     });
     for child in host.children() {
         if let Some(terminal) = child.take_kept("terminal") {
-            terminals.insert(child.identity().label.clone(), terminal.into());
+            terminals.insert(child.label(), terminal.into());
         }
     }
     if terminals.is_empty() {
@@ -140,10 +136,7 @@ fn main() -> Result {
         match line?.splitn(3, ' ').collect::<Vec<_>>()[..] {
             ["list"] => print!("{}", list(&host.handle())),
             ["say", to, text] => {
-                let told = host
-                    .handle()
-                    .find_label(to)
-                    .map(|child| child.deliver(text));
+                let told = host.find_label(to).map(|child| child.deliver(text));
                 println!("{told:?}");
             }
             ["type", to, text] => writeln!(terminals.get_mut(to).ok_or("who?")?, "{text}")?,
@@ -152,7 +145,7 @@ fn main() -> Result {
                 let failed = host.exec_with(|| {
                     fs::write(&file, &*pad.blocking_lock())?;
                     for child in &children {
-                        if let Some(terminal) = terminals.get(&child.identity().label) {
+                        if let Some(terminal) = terminals.get(&child.label()) {
                             child.keep("terminal", terminal)?;
                         }
                     }
@@ -165,6 +158,7 @@ fn main() -> Result {
             _ => break,
         }
     }
+    host.end_children(Duration::from_secs(1)).wait();
     host.finish(Duration::from_secs(1));
     drop(fs::remove_file(&file));
     Ok(())

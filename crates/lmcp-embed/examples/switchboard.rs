@@ -14,7 +14,7 @@ use std::{
 
 use lmcp::{
     Cx, NoArgs, Server, Tool, ToolSet,
-    embed::{Child, Host, whoami},
+    embed::{Child, ChildHandle, ChildOf as _, Host, whoami},
     schemars::JsonSchema,
 };
 use serde::Deserialize;
@@ -34,8 +34,7 @@ struct Note {
 
 /// Adds a note under the label of the caller. The label comes from the host, so a child cannot write under another name.
 async fn write(board: Arc<Board>, note: Note, cx: Cx) -> String {
-    let identity = cx.caller().identity();
-    let label = identity.map_or("somebody", |identity| &identity.label);
+    let label = cx.child().map_or("somebody".into(), ChildHandle::label);
     let mut notes = board.0.lock().unwrap_or_else(PoisonError::into_inner);
     notes.push(format!("{label}: {}", note.text));
     format!("note {}", notes.len())
@@ -105,7 +104,7 @@ fn main() -> Result {
 /// Starts this program again, as a child with an identity.
 fn start(child: &Child) -> Result<std::process::Child> {
     let mut command = Command::new(env::current_exe()?);
-    command.arg(&child.identity().label).stdin(Stdio::null());
+    command.arg(child.label()).stdin(Stdio::null());
     Ok(child.spawn(&mut command)?)
 }
 

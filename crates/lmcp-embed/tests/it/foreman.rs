@@ -112,18 +112,19 @@ fn children_have_tasks_roles_families_and_other_ways_in() {
         visitor(credentials, 2, &lines).spawn().unwrap()
     };
     foreman.say("promote ann");
-    foreman.hear("ann was a worker");
+    foreman.hear("ann changed from worker to lead");
     let mut running = Command::new("sleep").arg("60").spawn().unwrap();
     foreman.say(&format!("adopt eve {}", running.id()));
     let credentials = foreman.hear("credentials");
     assert!(refusal(elsewhere(&credentials)).contains("has not started process"));
-    foreman.hear("refused: this token was given to another process");
+    let refused = foreman.hear("a connection of process ");
+    assert!(refused.contains(" was refused: this token was given to another process"));
     foreman.say("elsewhere ann");
     let credentials = foreman.hear("credentials");
     let answers = heard(elsewhere(&credentials));
     assert_eq!(answers[0]["lmcp_welcome"]["desk"], 1);
     assert_eq!(answers[1]["result"]["resources"][0]["uri"], "plan://all");
-    foreman.hear("attached ann");
+    foreman.hear("ann attached");
 
     // The child may make a sub-agent only after `family`.
     let make = || {
@@ -143,9 +144,9 @@ fn children_have_tasks_roles_families_and_other_ways_in() {
 
     running.kill().unwrap();
     running.wait().unwrap();
-    foreman.hear("ended eve");
+    foreman.hear("eve ended");
     Command::new("kill").arg(ann).status().unwrap();
-    foreman.hear("ended ann");
+    foreman.hear("ann ended");
     drop(foreman.says.take());
     foreman.process.wait().unwrap();
 }

@@ -504,11 +504,11 @@ fn a_program_without_a_path_becomes_another_and_keeps_its_children() {
     let mut program = Phoenix::of(Phoenix::program().env("XDG_RUNTIME_DIR", folder.path()));
     program.hear("ready with 0");
     program.say(&format!("start ann exec python3 {script} > /dev/null"));
-    program.hear("attached ann");
+    program.hear("ann attached");
     let known = program.list();
     for _ in 0..2 {
         program.say("exec");
-        program.hear_all(&["ready with 1".into(), "attached ann".into()]);
+        program.hear_all(&["ready with 1".into(), "ann attached".into()]);
         assert_eq!(program.list(), known);
     }
     // This host does not come back: its children end with it.
@@ -536,12 +536,12 @@ fn children_go_on_when_their_program_is_killed_or_becomes_another() {
     let labels: Vec<_> = (0..CHILDREN).map(|number| format!("n{number}.")).collect();
     for label in &labels {
         program.say(&format!("start {label} exec python3 {script} > /dev/null"));
-        program.hear(&format!("attached {label}"));
+        program.hear(&format!("{label} attached"));
     }
     let known = program.list();
     assert_eq!(known.len(), CHILDREN);
     let ready = format!("ready with {CHILDREN}");
-    let attached = labels.iter().map(|label| format!("attached {label}"));
+    let attached = labels.iter().map(|label| format!("{label} attached"));
     let expected: Vec<_> = attached.chain([ready]).collect();
     for round in 0..rounds() {
         if round % 2 == 0 {
