@@ -350,6 +350,15 @@ impl Shared {
         self.status.borrow().opened
     }
 
+    /// Returns the start that runs now, and the one that a new request reaches at the earliest. Both are read at once.
+    pub(crate) fn start(&self) -> (Option<u64>, u64) {
+        let status = self.status.borrow();
+        match status.peer.is_some() {
+            true => (Some(status.opened), status.opened),
+            false => (None, status.opened + 1),
+        }
+    }
+
     /// Learns from one page of the server's tools.
     pub(crate) fn learn(&self, page: &RawValue) {
         if let Some(mirrored) = &self.mirrored {

@@ -12,7 +12,7 @@ use std::{
 
 use clap::{Args, Subcommand};
 use lmcp::{
-    Endpoint, Hub, Layered, Logged, Service, Terms,
+    Endpoint, Hub, Layered, Logged, OwnerKey, Service, Terms,
     hub::{Groups, Isolate, Servers},
 };
 use lmcp_fleet::Hosts;
@@ -286,7 +286,12 @@ pub(crate) async fn run(mut options: HubOptions) -> Result<(), Failure> {
                 None => Hub::new(name, version),
             };
             match basis.key {
-                Some(key) => hub.key(key),
+                // Hubs of one state folder share the key, and their servers may have the same names.
+                Some(key) => {
+                    let file = std::path::absolute(&path).unwrap_or_else(|_| path.clone());
+                    let file = file.as_os_str().as_encoded_bytes();
+                    hub.key(OwnerKey::from(key).within(&file.escape_ascii().to_string()))
+                }
                 None => hub,
             }
         });
