@@ -87,6 +87,11 @@ impl Server {
         &self.name
     }
 
+    /// Returns the whole URL, whose query may hold a secret or select one of several servers.
+    pub(crate) fn address(&self) -> String {
+        format!("{} {}", self.name, self.url.target())
+    }
+
     pub(crate) fn is_proven(&self) -> bool {
         self.is_proven.load(Ordering::Relaxed)
     }

@@ -125,7 +125,7 @@ pub use limits::{Limits, is_long};
 pub use logged::Logged;
 pub use message::{Message, MessageKind};
 pub use outcome::{Discovery, Outcome, Page, Payload};
-pub use owned::{Owned, OwnerKey};
+pub use owned::{Owned, OwnerKey, Starts};
 pub use peer::Process;
 pub use premises::Terms;
 pub use present::Presentation;

@@ -2,11 +2,13 @@
 //!
 //! A server behind a bridge or a hub sees one client, so it cannot know whose a task or a state is. This service stands in
 //! front of the server. It signs the id of a task together with its caller, and seals the state of a call with its caller and
-//! its request. Nothing is stored, so both stay valid across a restart with the same key.
+//! its request. Nothing is stored, so both stay valid across a restart with the same key. A server that starts anew with each
+//! process may give its ids again, so there both are bound to one start of the server ([`Starts`]).
 
 use std::{
     fmt,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -41,6 +43,12 @@ impl OwnerKey {
         Self::from(random::bytes())
     }
 
+    /// Makes another key of this one, for one of several programs that share it.
+    #[must_use]
+    pub fn within(&self, place: &str) -> Self {
+        Self::from(self.derive("place", place))
+    }
+
     fn derive(&self, purpose: &str, name: &str) -> [u8; 32] {
         let text = format!("lmcp {purpose} 1\0{name}");
         let mut key = [0; 32];
@@ -55,6 +63,16 @@ impl From<[u8; 32]> for OwnerKey {
     }
 }
 
+/// Counts the starts of a server that knows nothing of its earlier starts, such as a process.
+pub trait Starts: Send + Sync + 'static {
+    /// Returns the number of the start that runs now, or `None` while the server does not run, and the number of the start that a request
+    /// reaches at the earliest.
+    fn now(&self) -> (Option<u64>, u64);
+
+    /// Lets a request reach this start of the server only.
+    fn bind(&self, request: &mut Request, start: u64);
+}
+
 /// A service whose tasks and states belong to the callers that started them. For other callers a task does not exist, and a
 /// state is refused. Put it around a service that stands for a remote server, to which all callers look the same. Cheap to
 /// clone if the service is.
@@ -62,10 +80,20 @@ impl From<[u8; 32]> for OwnerKey {
 pub struct Owned<S> {
     service: S,
     keys: Keys,
+    starts: Option<Arc<dyn Starts>>,
 }
 
 #[derive(Clone)]
-struct Keys(std::sync::Arc<(hmac::Key, Sealer)>);
+struct Keys(Arc<(hmac::Key, Sealer)>);
+
+/// The start of a server that a request reaches: a part of its signatures and seals. Always 0 for a server whose starts are not counted.
+#[derive(Clone, Copy)]
+struct Start {
+    /// The start that the ids and states of the request must come from. `None`: no start runs that knows any.
+    known: Option<u64>,
+    /// The start that new ids and states are for.
+    new: u64,
+}
 
 impl<S: Service> Owned<S> {
     /// Puts ownership around a service. The name tells the service from others with the same key: the tasks of one are unknown to another.
@@ -75,16 +103,41 @@ impl<S: Service> Owned<S> {
         Self {
             service,
             keys: Keys((ids, states).into()),
+            starts: None,
+        }
+    }
+
+    /// Puts ownership around a server whose tasks end with its process. Its tasks and states are unknown to each later start.
+    pub fn of_process(service: S, starts: Arc<dyn Starts>) -> Self {
+        Self {
+            starts: Some(starts),
+            ..Self::new(service, &OwnerKey::random(), "")
+        }
+    }
+
+    /// Returns the start that a request reaches, as far as that is known before it is sent.
+    fn start(&self) -> Start {
+        match self.starts.as_ref().map(|starts| starts.now()) {
+            Some((known, new)) => Start { known, new },
+            None => Start {
+                known: Some(0),
+                new: 0,
+            },
         }
     }
 }
 
 impl<S: Service> Service for Owned<S> {
     fn call(&self, request: Request) -> Replies {
-        let request = match self.keys.opened(request) {
-            Ok(request) => request,
+        let start = self.start();
+        let (mut request, carries) = match self.keys.opened(request, start) {
+            Ok(opened) => opened,
             Err(error) => return Replies::error(error),
         };
+        // Between this look and the sending of the request, the server may be started again.
+        if let (Carries::Own, Some(starts), Some(known)) = (carries, &self.starts, start.known) {
+            starts.bind(&mut request, known);
+        }
         let mut kept = request.clone();
         if request.method() == request::LISTEN {
             kept.forget_message();
@@ -92,11 +145,13 @@ impl<S: Service> Service for Owned<S> {
         let mut replies = self.service.call(request);
         let keys = self.keys.clone();
         match replies.take_ready() {
-            Some(reply) => Replies::ready(keys.closed(reply, &kept)),
+            Some(reply) => Replies::ready(keys.closed(reply, &kept, start.new)),
             None => Replies::from_source(Closing {
                 replies,
                 request: kept,
                 keys,
+                start,
+                starts: self.starts.clone(),
             }),
         }
     }
@@ -123,12 +178,33 @@ struct Closing {
     replies: Replies,
     request: Request,
     keys: Keys,
+    start: Start,
+    starts: Option<Arc<dyn Starts>>,
+}
+
+impl Closing {
+    /// Returns whether a reply is news of a task that another start of the server may have sent: a subscription outlives its server.
+    fn is_of_another_start(&self, reply: &Reply) -> bool {
+        let is_of_task =
+            matches!(reply, Reply::Notify(notice) if notice.method == notification::TASKS);
+        let Some(starts) = self.starts.as_ref().filter(|_| is_of_task) else {
+            return false;
+        };
+        starts.now().1 != self.start.new
+    }
 }
 
 impl Source for Closing {
     fn poll_reply(&mut self, cx: &mut Context<'_>) -> Poll<Option<Reply>> {
-        let reply = self.replies.poll_next(cx);
-        reply.map(|reply| reply.map(|reply| self.keys.closed(reply, &self.request)))
+        loop {
+            let Some(reply) = std::task::ready!(self.replies.poll_next(cx)) else {
+                return Poll::Ready(None);
+            };
+            if !self.is_of_another_start(&reply) {
+                let closed = self.keys.closed(reply, &self.request, self.start.new);
+                return Poll::Ready(Some(closed));
+            }
+        }
     }
 
     fn is_harmless(&self) -> bool {
@@ -140,9 +216,16 @@ impl Source for Closing {
     }
 }
 
+/// Says whether a request carries an id or a state of the server.
+#[derive(Clone, Copy)]
+enum Carries {
+    Own,
+    Nothing,
+}
+
 impl Keys {
     /// Returns the request in the form that the server knows: with its own ids and states.
-    fn opened(&self, request: Request) -> Result<Request, RpcError> {
+    fn opened(&self, request: Request, start: Start) -> Result<(Request, Carries), RpcError> {
         let owner = request.caller().owner();
         match request.method() {
             request::TASKS_GET | request::TASKS_UPDATE | request::TASKS_CANCEL => {
@@ -151,9 +234,9 @@ impl Keys {
                 if request.has_tasks() {
                     request.expect_tasks()?;
                 }
-                let own = self.task_of(&id, &owner).ok_or_else(|| unknown(&id))?;
-                let own = own.to_owned();
-                request.with_param("taskId", &own)
+                let own = self.task_of(&id, &owner, start.known);
+                let own = own.ok_or_else(|| unknown(&id))?.to_owned();
+                Ok((request.with_param("taskId", &own)?, Carries::Own))
             }
             // Only the ids could tell whose the tasks of a list are, and the server writes its own ids there. So the method
             // does not exist.
@@ -161,46 +244,63 @@ impl Keys {
             request::LISTEN => {
                 let ListenParams { notifications, .. } = request.params()?;
                 let Some(ids) = notifications.task_ids else {
-                    return Ok(request);
+                    return Ok((request, Carries::Nothing));
                 };
-                let own = ids.iter().filter_map(|id| self.task_of(id, &owner));
+                let own = ids.iter();
+                let own = own.filter_map(|id| self.task_of(id, &owner, start.known));
                 let own: Vec<_> = own.collect();
                 let whole: Members<'_> = request.params()?;
                 let filter = whole.get("notifications").map(ToOwned::to_owned);
                 let filter = filter.unwrap_or_default();
                 let mut filter = Members::read(filter.get()).unwrap_or_default();
                 filter.set("taskIds", &own);
-                request.with_param("notifications", &filter)
+                let carries = match own.is_empty() {
+                    true => Carries::Nothing,
+                    false => Carries::Own,
+                };
+                Ok((request.with_param("notifications", &filter)?, carries))
             }
-            _ => match self.0.1.open_of::<String>(&request)? {
-                Some(state) => request.with_param("requestState", &state),
-                None => Ok(request),
+            _ => match self.0.1.open_of::<(u64, String)>(&request)? {
+                Some((of, state)) if Some(of) == start.known => {
+                    Ok((request.with_param("requestState", &state)?, Carries::Own))
+                }
+                Some(_) => Err(RpcError::invalid_params(
+                    "`requestState` is of an earlier start of the server; send the request without it",
+                )),
+                None => Ok((request, Carries::Nothing)),
             },
         }
     }
 
     /// Returns a reply in the form that the caller of the request gets.
-    fn closed(&self, reply: Reply, request: &Request) -> Reply {
+    fn closed(&self, reply: Reply, request: &Request, start: u64) -> Reply {
         match reply {
-            Reply::Done(Ok(outcome)) => Reply::Done(self.outcome(outcome, request)),
-            Reply::Notify(notice) => Reply::Notify(self.notice(notice, &request.caller().owner())),
+            Reply::Done(Ok(outcome)) => Reply::Done(self.outcome(outcome, request, start)),
+            Reply::Notify(notice) => {
+                Reply::Notify(self.notice(notice, &request.caller().owner(), start))
+            }
             other => other,
         }
     }
 
-    fn outcome(&self, mut outcome: Outcome, request: &Request) -> Result<Outcome, RpcError> {
+    fn outcome(
+        &self,
+        mut outcome: Outcome,
+        request: &Request,
+        start: u64,
+    ) -> Result<Outcome, RpcError> {
         let owner = request.caller().owner();
         match &mut outcome.payload {
             Payload::InputRequired(required) => {
                 if let Some(state) = &mut required.request_state {
-                    *state = self.0.1.seal_foreign(state, Subject::of(request))?;
+                    *state = self.sealed(state, request, start)?;
                 }
             }
             Payload::TaskCreated(task) | Payload::Task(task) => {
-                task.task_id = self.signed(&task.task_id, &owner);
+                task.task_id = self.signed(&task.task_id, &owner, start);
             }
             Payload::Raw(result) => {
-                if let Some(changed) = self.result(result, request, &owner)? {
+                if let Some(changed) = self.result(result, request, &owner, start)? {
                     *result = changed;
                 }
             }
@@ -215,6 +315,7 @@ impl Keys {
         result: &RawValue,
         request: &Request,
         owner: &str,
+        start: u64,
     ) -> Result<Option<Box<RawValue>>, RpcError> {
         // Most results contain neither member, and need not be parsed. If a result hides the name by escapes, its id or state
         // stays as it is, and the caller cannot use it: without a signature it is refused.
@@ -227,19 +328,19 @@ impl Keys {
         let refused = |err| RpcError::internal(format!("the result cannot be passed on: {err}"));
         let mut members = Members::read(result.get()).map_err(refused)?;
         if let Some(id) = text(members.get(TASK_ID)) {
-            members.set(TASK_ID, &self.signed(&id, owner));
+            members.set(TASK_ID, &self.signed(&id, owner, start));
         }
         if let Some(state) = text(members.get(STATE)) {
-            let sealed = self.0.1.seal_foreign(&state, Subject::of(request))?;
+            let sealed = self.sealed(&state, request, start)?;
             members.set(STATE, &sealed);
         }
         Ok(to_raw_value(&members).ok())
     }
 
-    fn notice(&self, mut notice: Notice, owner: &str) -> Notice {
+    fn notice(&self, mut notice: Notice, owner: &str, start: u64) -> Notice {
         let changed = match &*notice.method {
-            notification::TASKS => self.task_notice(&notice.params, owner),
-            notification::LISTEN_ACKNOWLEDGED => self.acknowledged(&notice.params, owner),
+            notification::TASKS => self.task_notice(&notice.params, owner, start),
+            notification::LISTEN_ACKNOWLEDGED => self.acknowledged(&notice.params, owner, start),
             _ => None,
         };
         if let Some(params) = changed {
@@ -248,39 +349,44 @@ impl Keys {
         notice
     }
 
-    fn task_notice(&self, params: &RawValue, owner: &str) -> Option<Box<RawValue>> {
+    fn task_notice(&self, params: &RawValue, owner: &str, start: u64) -> Option<Box<RawValue>> {
         let mut members = Members::read(params.get()).ok()?;
         let id = text(members.get(TASK_ID))?;
-        members.set(TASK_ID, &self.signed(&id, owner));
+        members.set(TASK_ID, &self.signed(&id, owner, start));
         to_raw_value(&members).ok()
     }
 
-    fn acknowledged(&self, params: &RawValue, owner: &str) -> Option<Box<RawValue>> {
+    fn acknowledged(&self, params: &RawValue, owner: &str, start: u64) -> Option<Box<RawValue>> {
         let mut members = Members::read(params.get()).ok()?;
         let filter = members.get("notifications")?.to_owned();
         let mut filter = Members::read(filter.get()).ok()?;
         let ids: Vec<String> = serde_json::from_str(filter.get("taskIds")?.get()).ok()?;
-        let ids: Vec<_> = ids.iter().map(|id| self.signed(id, owner)).collect();
+        let ids: Vec<_> = ids.iter().map(|id| self.signed(id, owner, start)).collect();
         filter.set("taskIds", &ids);
         members.set("notifications", &filter);
         to_raw_value(&members).ok()
     }
 
     /// Returns the id of a task in the form that its owner gets. It is always the same.
-    fn signed(&self, id: &str, owner: &str) -> String {
-        format!("{id}.{}", self.signature(id, owner))
+    fn signed(&self, id: &str, owner: &str, start: u64) -> String {
+        format!("{id}.{}", self.signature(id, owner, start))
     }
 
-    /// Returns the server's id of a task, if the task belongs to this owner.
-    fn task_of<'a>(&self, signed: &'a str, owner: &str) -> Option<&'a str> {
+    /// Returns the server's id of a task, if the task belongs to this owner and to this start of the server.
+    fn task_of<'a>(&self, signed: &'a str, owner: &str, start: Option<u64>) -> Option<&'a str> {
         let (id, signature) = signed.rsplit_once('.')?;
-        let expected = self.signature(id, owner);
+        let expected = self.signature(id, owner, start?);
         equal(signature.as_bytes(), expected.as_bytes()).then_some(id)
     }
 
-    fn signature(&self, id: &str, owner: &str) -> String {
+    fn sealed(&self, state: &str, request: &Request, start: u64) -> Result<String, RpcError> {
+        let state = (start, state);
+        self.0.1.seal_foreign(&state, Subject::of(request))
+    }
+
+    fn signature(&self, id: &str, owner: &str, start: u64) -> String {
         // The length separates the owner from the id, whatever characters they have.
-        let text = format!("{}:{owner}{id}", owner.len());
+        let text = format!("{start}:{}:{owner}{id}", owner.len());
         let whole = hmac::sign(&self.0.0, text.as_bytes());
         // Half of SHA-256 is enough: nobody guesses 128 bits.
         let half = whole.as_ref().get(..16).unwrap_or_default();

@@ -100,7 +100,11 @@ impl Sealer {
     }
 
     /// Seals the state of another server. That server decides how long the state lives and how large it may be.
-    pub(crate) fn seal_foreign(&self, state: &str, subject: Subject) -> Result<String, RpcError> {
+    pub(crate) fn seal_foreign<T: Serialize>(
+        &self,
+        state: &T,
+        subject: Subject,
+    ) -> Result<String, RpcError> {
         self.encrypt(&Sealed {
             expires: u64::MAX,
             subject,

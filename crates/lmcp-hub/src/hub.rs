@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use lmcp_core::{Replies, Request, Service, Tasks};
+use lmcp_core::{OwnerKey, Replies, Request, Service, Tasks};
 use lmcp_wire::RpcError;
 use tokio::task::spawn_blocking;
 
@@ -67,7 +67,7 @@ impl Hub {
     /// Binds tasks and states of servers to their callers with this key. With the same key, they stay valid after a restart;
     /// without a key every hub makes its own. Call it before servers are set.
     #[must_use]
-    pub fn key(self, key: [u8; 32]) -> Self {
+    pub fn key(self, key: impl Into<OwnerKey>) -> Self {
         let _ = self.0.key.set(key.into());
         self
     }

@@ -77,7 +77,8 @@ impl Inner {
         let store = self.store.as_ref();
         let memory = store.map_or(Memory::Nothing, |store| store.read(name, &config));
         let made = config.clone();
-        let make = Box::new(move |health: &Arc<Health>| {
+        let (key, of) = (self.owner_key(), name.to_owned());
+        let make: Make = Box::new(move |health: &Arc<Health>| {
             let upstream = Upstream::builder(made.route()?).health(Arc::clone(health));
             let idle_stop = made.idle_stop;
             Ok(match made.isolate {
@@ -85,17 +86,21 @@ impl Inner {
                     let upstream = upstream.build();
                     let counted = upstream.clone();
                     Made {
-                        service: Arc::new(upstream),
+                        service: Arc::new(upstream.owned(&key, &of)),
                         times_opened: Arc::new(move || counted.times_opened()),
                     }
                 }
                 Isolate::Caller => {
-                    apart(PerClient::built_per_caller(upstream).idle_stop(idle_stop))
+                    let servers = PerClient::built_per_caller(upstream).idle_stop(idle_stop);
+                    Made::once(Arc::new(servers.owned(&key, &of)))
                 }
-                Isolate::Session => apart(PerClient::built(upstream).idle_stop(idle_stop)),
+                Isolate::Session => {
+                    let servers = PerClient::built(upstream).idle_stop(idle_stop);
+                    Made::once(Arc::new(servers.owned(&key, &of)))
+                }
             })
         });
-        let member = Member::new(name, config, false, self.owned(name, make));
+        let member = Member::new(name, config, false, make);
         let was_tried = !matches!(memory, Memory::Nothing);
         member.is_tried.store(was_tried, Ordering::Release);
         if let Memory::Listing(listing) = memory {
@@ -108,12 +113,13 @@ impl Inner {
         self.add(member);
     }
 
-    /// Lets each caller of a server reach only its own tasks and states.
+    fn owner_key(&self) -> OwnerKey {
+        self.key.get_or_init(OwnerKey::random).clone()
+    }
+
+    /// Lets each caller of a mounted service reach only its own tasks and states.
     pub(crate) fn owned(&self, name: &str, make: Make) -> Make {
-        let (key, name) = (
-            self.key.get_or_init(OwnerKey::random).clone(),
-            name.to_owned(),
-        );
+        let (key, name) = (self.owner_key(), name.to_owned());
         Box::new(move |health| {
             let made = make(health)?;
             Ok(Made {
@@ -135,8 +141,4 @@ impl Inner {
         let name = Arc::clone(&member.name);
         self.write_members().insert(name, Kept { member, keeper });
     }
-}
-
-fn apart(servers: PerClient) -> Made {
-    Made::once(Arc::new(servers))
 }

@@ -10,13 +10,15 @@ use std::{
 };
 
 use lmcp_client::Route;
-use lmcp_core::{Replies, Reply, Request, Service, Tasks, expect_share, service::Source};
+use lmcp_core::{
+    Owned, OwnerKey, Replies, Reply, Request, Service, Tasks, expect_share, service::Source,
+};
 use lmcp_wire::{RpcError, method::request};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::{
     limits::{PING_WAIT, SERVER_IDLE, SERVERS_PER_CLIENT},
-    upstream::{Builder, Upstream},
+    upstream::{Builder, Upstream, named},
 };
 
 /// Connects to a server, or starts one, separately for every client or for every caller. A server ends when nobody has
@@ -129,6 +131,16 @@ impl PerClient {
     #[must_use]
     pub fn idle_stop(self, idle_stop: Option<Duration>) -> Self {
         Self::make(self.members.make.clone(), self.members.shared_by, idle_stop)
+    }
+
+    /// Does as [`Upstream::owned`]. Each process serves one caller alone, so starts are not told apart.
+    pub fn owned(self, key: &OwnerKey, name: &str) -> Owned<Self> {
+        let route = self.members.make.route();
+        let name = named(name, route);
+        match route.is_shared() {
+            true => Owned::new(self, key, &name),
+            false => Owned::new(self, &OwnerKey::random(), &name),
+        }
     }
 
     fn make(make: Builder, shared_by: Sharing, idle_stop: Option<Duration>) -> Self {

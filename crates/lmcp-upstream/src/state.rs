@@ -72,7 +72,7 @@ pub(crate) type Hear = Arc<dyn Fn(&RawValue) + Send + Sync>;
 #[derive(Debug, Default)]
 pub(crate) struct Status {
     /// The server, while it is there.
-    peer: Option<Arc<Peer>>,
+    pub(crate) peer: Option<Arc<Peer>>,
     /// The number of times that the server opened.
     pub(crate) opened: u64,
     /// The number of times that the server could not be reached. A caller that waits is told the next failure, whatever

@@ -1,10 +1,15 @@
 //! The handle that callers of a server share.
 
-use std::{fmt, pin::Pin, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    pin::Pin,
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 use lmcp_client::{Route, conversation::Profile};
 use lmcp_core::{
-    Payload, Replies, Request, Service, Tasks,
+    Owned, OwnerKey, Payload, Replies, Request, Service, Starts, Tasks,
     client::{Answerer, Settings},
 };
 use lmcp_wire::{
@@ -19,7 +24,7 @@ use crate::{
     health::Health,
     limits::PATIENCE,
     ping, pump,
-    state::{Hear, Shared},
+    state::{AtStart, Hear, Shared},
 };
 
 /// A remote server as a [`Service`]: callers of every revision share it, whichever revision the server speaks.
@@ -79,6 +84,22 @@ impl Upstream {
         self.0.closing.closed().await;
     }
 
+    /// Lets each caller reach only its own tasks and states. They stay valid with the same key, name and target, across restarts of this
+    /// program, too. Those of a process that is started here end with the process.
+    pub fn owned(self, key: &OwnerKey, name: &str) -> Owned<Self> {
+        let route = &self.0.shared.route;
+        match route.is_shared() {
+            true => {
+                let name = named(name, route);
+                Owned::new(self, key, &name)
+            }
+            false => {
+                let starts = Started(Arc::downgrade(&self.0.shared));
+                Owned::of_process(self, Arc::new(starts))
+            }
+        }
+    }
+
     /// Is the server there now?
     pub(crate) fn is_open(&self) -> bool {
         self.0.shared.is_open()
@@ -99,6 +120,35 @@ impl Upstream {
         let method = lmcp_wire::method::notification::ROOTS_CHANGED;
         self.0.shared.lock().conversation.notify(method);
         self.0.shared.woken.notify_one();
+    }
+}
+
+/// Names a server by the name that its operator gave it, and by its address.
+pub(crate) fn named(name: &str, route: &Route) -> String {
+    format!("{name}\0{}", route.address())
+}
+
+/// The starts of a process. Replies in progress may hold it longer than the upstream lives.
+struct Started(Weak<Shared>);
+
+impl Starts for Started {
+    fn now(&self) -> (Option<u64>, u64) {
+        let Some(shared) = self.0.upgrade() else {
+            return (None, u64::MAX);
+        };
+        // Both are read at once.
+        let status = shared.status.borrow();
+        match status.peer.is_some() {
+            true => (Some(status.opened), status.opened),
+            false => (None, status.opened + 1),
+        }
+    }
+
+    fn bind(&self, request: &mut Request, start: u64) {
+        // A start that was asked for already is not a later one than this, so a wrong one is refused when it is sent.
+        if request.extension::<AtStart>().is_none() {
+            request.extend(AtStart::new(start));
+        }
     }
 }
 
@@ -181,6 +231,10 @@ impl Builder {
             }
         }));
         self
+    }
+
+    pub(crate) fn route(&self) -> &Route {
+        &self.route
     }
 
     /// Makes the upstream, which connects with its first call.

@@ -508,7 +508,7 @@ pub use lmcp_core::{
     Handler, HeaderValue, Headers, Identity, Json, JsonText, Layered, Limits, Logged, Message,
     MessageKind, Messages, Next, NoArgs, NoRoom, Notice, Outcome, Owned, OwnerKey, Page, Payload,
     Presentation, Principal, Process, Progress, ProgressReport, Prompt, Replies, Reply, Request,
-    Reservation, Resource, Say, Server, Service, Session, Telling, Terms, Tool, ToolError,
+    Reservation, Resource, Say, Server, Service, Session, Starts, Telling, Terms, Tool, ToolError,
     ToolResult, ToolSet, Transport, WithArgs, WithState, Workplace, admit, ask, bytes, client,
     completion,
     completion::Completer,

@@ -4,7 +4,7 @@ use std::{ffi::OsString, path::PathBuf, sync::Arc};
 
 use clap::Args;
 use lmcp::{
-    Endpoint, Logged, Owned, OwnerKey, Service, Terms,
+    Endpoint, Logged, OwnerKey, Service, Terms,
     upstream::{Health, PerClient, Upstream},
 };
 
@@ -109,8 +109,8 @@ pub(crate) async fn run(options: Options) -> Result<(), Failure> {
         // The server sees all clients as one caller, so their tasks are kept apart here.
         let key = basis.key.map_or_else(OwnerKey::random, OwnerKey::from);
         let service: Arc<dyn Service> = match options.per_client {
-            true => Arc::new(Owned::new(PerClient::built(upstream), &key, "")),
-            false => Arc::new(Owned::new(upstream.build(), &key, "")),
+            true => Arc::new(PerClient::built(upstream).owned(&key, "")),
+            false => Arc::new(upstream.build().owned(&key, "")),
         };
         let endpoint = Endpoint::on_terms(Logged::new(service), terms);
         Ok(Made::new(endpoint, vec![words]))

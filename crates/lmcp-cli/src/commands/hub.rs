@@ -12,7 +12,7 @@ use std::{
 
 use clap::{Args, Subcommand};
 use lmcp::{
-    Endpoint, Hub, Layered, Logged, Service, Terms,
+    Endpoint, Hub, Layered, Logged, OwnerKey, Service, Terms,
     hub::{Groups, Isolate, Servers},
 };
 use lmcp_fleet::Hosts;
@@ -286,7 +286,7 @@ pub(crate) async fn run(mut options: HubOptions) -> Result<(), Failure> {
                 None => Hub::new(name, version),
             };
             match basis.key {
-                Some(key) => hub.key(key),
+                Some(key) => hub.key(key_of(key, &path)),
                 None => hub,
             }
         });
@@ -311,6 +311,13 @@ pub(crate) async fn run(mut options: HubOptions) -> Result<(), Failure> {
         never = watch(&options, &serving, &hub, &mounting, files) => match never {},
         never = shed_starts(&hub) => match never {},
     }
+}
+
+/// Makes the key of the hub with this file. Hubs of one state folder share a key, and their servers may have the same names.
+fn key_of(key: [u8; 32], file: &Path) -> OwnerKey {
+    let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
+    let file = file.as_os_str().as_encoded_bytes().escape_ascii();
+    OwnerKey::from(key).within(&file.to_string())
 }
 
 /// Finds the service of a group by its name.

@@ -81,6 +81,22 @@ impl Route {
         !matches!(self, Self::Command(_) | Self::Given(_))
     }
 
+    /// Returns the whole address of the server, which no other server has: for keys, not for people, because a URL may hold a secret.
+    pub fn address(&self) -> String {
+        match self {
+            Self::Url(endpoint) => endpoint.0.address(),
+            // A program with another working folder has another path in mind.
+            Self::Socket(path) | Self::SocketWithToken(path, _) => {
+                let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+                path.as_os_str()
+                    .as_encoded_bytes()
+                    .escape_ascii()
+                    .to_string()
+            }
+            Self::Command(_) | Self::Given(_) => self.to_string(),
+        }
+    }
+
     /// Returns how many requests the server gets at once; `None`: there is no limit.
     pub fn places(&self) -> Option<usize> {
         match self {

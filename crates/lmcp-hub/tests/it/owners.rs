@@ -1,8 +1,9 @@
 //! A caller of a hub cannot use what another caller carries between its requests, whatever the server behind the hub does.
 
 use lmcp_core::{
-    CALL_BYTES, Caller, CallerTransport, Client, Cx, Endpoint, Limits, Messages, NoArgs, Owned,
-    OwnerKey, Server, Tasks, Terms, Tool, admit, bytes::Bytes, client::Event, unix,
+    CALL_BYTES, Caller, CallerTransport, Client, Cx, Endpoint, Layered, Limits, Messages, NoArgs,
+    Outcome, Owned, OwnerKey, Replies, Server, Tasks, Terms, Tool, admit, bytes::Bytes,
+    client::Event, unix,
 };
 use lmcp_hub::Hub;
 use lmcp_upstream::{Upstream, socket};
@@ -168,6 +169,48 @@ async fn tasks_and_states_outlast_a_hub_whose_key_is_kept() {
     let state = state(&before, "one__ask").await;
     let answered = after.request("tools/call", answer("one__ask", &state));
     assert_eq!(answered.await.unwrap()["content"][0]["text"], "Ada");
+}
+
+/// A server on a socket whose every task has the same id.
+fn forgetful(folder: &TempDir) -> Tasks {
+    let server = Server::new("forgetful", "1").tool(Tool::new("wait", wait).read_only().as_task());
+    let server = Layered::new(server.start().expect("the server is sound"));
+    let task = json!({ "taskId": "1", "status": "working", "createdAt": "2026-01-01T00:00:00Z",
+        "lastUpdatedAt": "2026-01-01T00:00:00Z", "ttlMs": null });
+    let server = server.layer(move |request, next| {
+        let mut result = task.clone();
+        result["resultType"] = match request.method() {
+            "tools/call" => "task".into(),
+            "tasks/get" => "complete".into(),
+            _ => return next.call(request),
+        };
+        let result = serde_json::value::to_raw_value(&result).expect("it is JSON");
+        Replies::done(Outcome::from(result))
+    });
+    let listener = unix(folder.path().join("socket")).expect("a socket can be made");
+    let serving = Tasks::default();
+    serving.spawn(async move {
+        let _ = Endpoint::new(server).serve(listener).await;
+    });
+    serving
+}
+
+#[tokio::test]
+async fn a_task_of_one_server_is_unknown_to_another_with_the_same_key() {
+    let folders = [TempDir::new().unwrap(), TempDir::new().unwrap()];
+    let _serving = folders.each_ref().map(forgetful);
+    let bridge = |folder: &TempDir| {
+        let upstream = Upstream::new(socket(folder.path().join("socket")).route());
+        let bridge = Endpoint::new(upstream.owned(&OwnerKey::from([7; 32]), ""));
+        client(&bridge, "ann")
+    };
+    let [one, other] = folders.each_ref().map(bridge);
+    let task = one.request("tools/call", json!({ "name": "wait" })).await;
+    let id = json!({ "taskId": task.unwrap()["taskId"] });
+    let again = bridge(&folders[0]).request("tasks/get", id.clone()).await;
+    assert_eq!(again.unwrap()["status"], "working");
+    let error = other.request("tasks/get", id).await.unwrap_err();
+    assert_eq!(error.code, -32602, "{error}");
 }
 
 /// Starts a call of this caller.

@@ -80,6 +80,8 @@ for line in sys.stdin:
         result = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}}}
     elif method == "tools/list":
         result = {"tools": [{"name": "wait", "inputSchema": {"type": "object"}}]}
+    elif method == "tools/call" and message["params"].get("arguments", {}).get("end"):
+        sys.exit()
     elif method == "tools/call":
         result = {"resultType": "task", **task}
     elif method.startswith("tasks/"):
@@ -146,5 +148,70 @@ fn a_bridge_and_a_hub_give_nobody_the_task_of_another() {
             let answer = on_socket(&socket, &modern(method, json!({ "taskId": id })));
             assert_eq!(answer["error"]["code"], -32602, "{way}: {answer}");
         }
+    }
+}
+
+/// Asks a bridge or a hub, as a caller with a token.
+fn asked(address: &str, method: &str, name: &str, params: Value) -> Value {
+    let headers = format!(
+        "authorization: Bearer a-token-of-somebody-else\r\nmcp-protocol-version: 2026-07-28\r\nmcp-method: \
+         {method}\r\nmcp-name: {name}\r\naccept: application/json, text/event-stream\r\n"
+    );
+    post(address, &headers, &modern(method, params)).1
+}
+
+#[test]
+fn the_task_of_another_bridge_or_hub_or_of_an_earlier_process_is_unknown() {
+    let place = Place::new("hub-starts");
+    let script = place.write("task.py", TASK);
+    let script = script.display().to_string();
+    let token = place.write("token", "a-token-of-somebody-else\n");
+    private(&token);
+    let server = format!("[servers.one]\ncommand = 'python3'\nargs = ['{script}']\n");
+    for (way, tool) in [("hub", "one__wait"), ("bridge", "wait")] {
+        let run = |name: &str| {
+            let mut command = match way {
+                "hub" => place.hub(&place.write(name, &server), &[]),
+                _ => lmcp(&["bridge"]),
+            };
+            command.env("XDG_STATE_HOME", place.0.join("state"));
+            command.args(["--http", ":0", "--token-file"]).arg(&token);
+            if way == "bridge" {
+                command.args(["--", "python3", &script]);
+            }
+            start(command)
+        };
+        let ((_one, one, _), (_two, two, _)) = (run("one.toml"), run("two.toml"));
+        let begin = |address: &str| {
+            let params = json!({ "name": tool, "arguments": {} });
+            let answer = asked(address, "tools/call", tool, params);
+            let id = answer["result"]["taskId"].as_str();
+            id.unwrap_or_else(|| panic!("{way}: {answer}")).to_owned()
+        };
+        let get =
+            |address: &str, id: &str| asked(address, "tasks/get", id, json!({ "taskId": id }));
+        let (own, foreign) = (begin(&one), begin(&two));
+        assert_eq!(get(&one, &own)["result"]["status"], "working", "{way}");
+        assert_eq!(
+            get(&one, &foreign)["error"]["code"],
+            -32602,
+            "{way}: another"
+        );
+        let end = json!({ "name": tool, "arguments": { "end": true } });
+        let ended = asked(&one, "tools/call", tool, end);
+        assert!(ended["error"].is_object(), "{way}: {ended}");
+        assert_eq!(
+            get(&one, &own)["error"]["code"],
+            -32602,
+            "{way}: while it is gone"
+        );
+        // The new process gives the id of the old one again.
+        let again = begin(&one);
+        assert_eq!(get(&one, &again)["result"]["status"], "working", "{way}");
+        assert_eq!(
+            get(&one, &own)["error"]["code"],
+            -32602,
+            "{way}: an earlier start"
+        );
     }
 }
