@@ -7,6 +7,7 @@ use http::{HeaderMap, header};
 use http_body_util::BodyExt;
 use lmcp_core::{Cx, ToolError, ToolResult};
 use lmcp_outbound::Incoming;
+use tokio::task::yield_now;
 
 use super::{Deadline, Ending, Memory};
 
@@ -54,6 +55,11 @@ const PIECE: usize = 16 * 1024;
 const PACKED: usize = 64;
 const UNPACKED: usize = 72 * 1024;
 
+/// Data that is many bytes longer than what it decodes to consists of empty parts, which cost far more time than they have bytes.
+const EXCESS: usize = 64 * 1024;
+/// After so much compressed data, other callers get their turn: parts that decode to little cost most.
+const TURN: usize = 4 * 1024;
+
 enum Taken {
     Nothing,
     All,
@@ -67,7 +73,7 @@ async fn take(
     memory: &mut Memory,
     From { host, deadline, cx }: From<'_>,
 ) -> ToolResult<Taken> {
-    let mut received = 0;
+    let (mut received, mut packed, mut turn) = (0, 0, 0);
     loop {
         let step = format!("{received} bytes into the body from `{host}`");
         let Some(frame) = deadline.limit(&step, incoming.frame()).await? else {
@@ -91,6 +97,20 @@ async fn take(
             memory.hold(decoder.len() + most, cx).await?;
             if decoder.write(piece).map_err(|err| is_broken(host, err))? {
                 return Ok(Taken::TooMuch);
+            }
+            if matches!(decoder, Decoder::Plain(_)) {
+                continue;
+            }
+            turn += piece.len();
+            packed += piece.len();
+            if packed > decoder.len() + EXCESS {
+                return Err(ToolError::new(format!(
+                    "the compressed body from `{host}` has {EXCESS} bytes more than its content"
+                )));
+            }
+            if turn >= TURN {
+                turn = 0;
+                yield_now().await;
             }
         }
         // Data that decodes to nothing could go on for ever.
