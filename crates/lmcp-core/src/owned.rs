@@ -3,7 +3,7 @@
 //! A server behind a bridge or a hub sees one client, so it cannot know whose a task or a state is. This service stands in
 //! front of the server. It signs the id of a task together with its caller, and seals the state of a call with its caller and
 //! its request. Nothing is stored, so both stay valid across a restart with the same key. A server that starts anew with each
-//! process may give its ids again, so there both are bound to one start of the server ([`Starts`]).
+//! process may give its ids again, so there ids are bound to one start of the server ([`Starts`]).
 
 use std::{
     fmt,
@@ -86,12 +86,12 @@ pub struct Owned<S> {
 #[derive(Clone)]
 struct Keys(Arc<(hmac::Key, Sealer)>);
 
-/// The start of a server that a request reaches: a part of its signatures and seals. Always 0 for a server whose starts are not counted.
+/// The start of a server that a request reaches: a part of its signatures. Always 0 for a server whose starts are not counted.
 #[derive(Clone, Copy)]
 struct Start {
-    /// The start that the ids and states of the request must come from. `None`: no start runs that knows any.
+    /// The start that the ids of the request must come from. `None`: no start runs that knows any.
     known: Option<u64>,
-    /// The start that new ids and states are for.
+    /// The start that new ids are for.
     new: u64,
 }
 
@@ -107,11 +107,16 @@ impl<S: Service> Owned<S> {
         }
     }
 
-    /// Puts ownership around a server whose tasks end with its process. Its tasks and states are unknown to each later start.
-    pub fn of_process(service: S, starts: Arc<dyn Starts>) -> Self {
+    /// Puts ownership around a server whose tasks end with its process: they are unknown to each later start. States stay valid, because
+    /// a question may wait for longer than a process runs.
+    pub fn of_process(service: S, key: &OwnerKey, name: &str, starts: Arc<dyn Starts>) -> Self {
+        let ids = OwnerKey::random().derive("ids of tasks", name);
+        let ids = hmac::Key::new(hmac::HMAC_SHA256, &ids);
+        let states = Sealer::new(&key.derive("states of servers", name));
         Self {
+            service,
+            keys: Keys((ids, states).into()),
             starts: Some(starts),
-            ..Self::new(service, &OwnerKey::random(), "")
         }
     }
 
@@ -216,7 +221,7 @@ impl Source for Closing {
     }
 }
 
-/// Says whether a request carries an id or a state of the server.
+/// Says whether a request carries an id of the server.
 #[derive(Clone, Copy)]
 enum Carries {
     Own,
@@ -260,15 +265,13 @@ impl Keys {
                 };
                 Ok((request.with_param("notifications", &filter)?, carries))
             }
-            _ => match self.0.1.open_of::<(u64, String)>(&request)? {
-                Some((of, state)) if Some(of) == start.known => {
-                    Ok((request.with_param("requestState", &state)?, Carries::Own))
-                }
-                Some(_) => Err(RpcError::invalid_params(
-                    "`requestState` is of an earlier start of the server; send the request without it",
-                )),
-                None => Ok((request, Carries::Nothing)),
-            },
+            _ => {
+                let request = match self.0.1.open_of::<String>(&request)? {
+                    Some(state) => request.with_param("requestState", &state)?,
+                    None => request,
+                };
+                Ok((request, Carries::Nothing))
+            }
         }
     }
 
@@ -293,7 +296,7 @@ impl Keys {
         match &mut outcome.payload {
             Payload::InputRequired(required) => {
                 if let Some(state) = &mut required.request_state {
-                    *state = self.sealed(state, request, start)?;
+                    *state = self.sealed(state, request)?;
                 }
             }
             Payload::TaskCreated(task) | Payload::Task(task) => {
@@ -331,7 +334,7 @@ impl Keys {
             members.set(TASK_ID, &self.signed(&id, owner, start));
         }
         if let Some(state) = text(members.get(STATE)) {
-            let sealed = self.sealed(&state, request, start)?;
+            let sealed = self.sealed(&state, request)?;
             members.set(STATE, &sealed);
         }
         Ok(to_raw_value(&members).ok())
@@ -379,8 +382,7 @@ impl Keys {
         equal(signature.as_bytes(), expected.as_bytes()).then_some(id)
     }
 
-    fn sealed(&self, state: &str, request: &Request, start: u64) -> Result<String, RpcError> {
-        let state = (start, state);
+    fn sealed(&self, state: &str, request: &Request) -> Result<String, RpcError> {
         self.0.1.seal_foreign(&state, Subject::of(request))
     }
 

@@ -64,8 +64,8 @@ impl Hub {
         Self(Arc::new(Inner::new(name, version, store)))
     }
 
-    /// Binds tasks and states of servers to their callers with this key. With the same key, they stay valid after a restart;
-    /// without a key every hub makes its own. Call it before servers are set.
+    /// Binds tasks and states of servers to their callers with this key. With the same key, they stay valid after a restart of the hub,
+    /// unless the hub starts the server itself; without a key every hub makes its own. Call it before servers are set.
     #[must_use]
     pub fn key(self, key: impl Into<OwnerKey>) -> Self {
         let _ = self.0.key.set(key.into());

@@ -135,12 +135,8 @@ impl PerClient {
 
     /// Does as [`Upstream::owned`]. Each process serves one caller alone, so starts are not told apart.
     pub fn owned(self, key: &OwnerKey, name: &str) -> Owned<Self> {
-        let route = self.members.make.route();
-        let name = named(name, route);
-        match route.is_shared() {
-            true => Owned::new(self, key, &name),
-            false => Owned::new(self, &OwnerKey::random(), &name),
-        }
+        let name = named(name, self.members.make.route());
+        Owned::new(self, key, &name)
     }
 
     fn make(make: Builder, shared_by: Sharing, idle_stop: Option<Duration>) -> Self {

@@ -72,7 +72,7 @@ pub(crate) type Hear = Arc<dyn Fn(&RawValue) + Send + Sync>;
 #[derive(Debug, Default)]
 pub(crate) struct Status {
     /// The server, while it is there.
-    peer: Option<Arc<Peer>>,
+    pub(crate) peer: Option<Arc<Peer>>,
     /// The number of times that the server opened.
     pub(crate) opened: u64,
     /// The number of times that the server could not be reached. A caller that waits is told the next failure, whatever
@@ -348,15 +348,6 @@ impl Shared {
     /// How often the server was there.
     pub(crate) fn times_opened(&self) -> u64 {
         self.status.borrow().opened
-    }
-
-    /// Returns the start that runs now, and the one that a new request reaches at the earliest. Both are read at once.
-    pub(crate) fn start(&self) -> (Option<u64>, u64) {
-        let status = self.status.borrow();
-        match status.peer.is_some() {
-            true => (Some(status.opened), status.opened),
-            false => (None, status.opened + 1),
-        }
     }
 
     /// Learns from one page of the server's tools.

@@ -85,19 +85,15 @@ impl Upstream {
     }
 
     /// Lets each caller reach only its own tasks and states. They stay valid with the same key, name and target, across restarts of this
-    /// program, too. Those of a process that is started here end with the process.
+    /// program, too. Tasks of a process that is started here end with the process.
     pub fn owned(self, key: &OwnerKey, name: &str) -> Owned<Self> {
         let route = &self.0.shared.route;
-        match route.is_shared() {
-            true => {
-                let name = named(name, route);
-                Owned::new(self, key, &name)
-            }
-            false => {
-                let starts = Started(Arc::downgrade(&self.0.shared));
-                Owned::of_process(self, Arc::new(starts))
-            }
+        let name = named(name, route);
+        if route.is_shared() {
+            return Owned::new(self, key, &name);
         }
+        let starts = Started(Arc::downgrade(&self.0.shared));
+        Owned::of_process(self, key, &name, Arc::new(starts))
     }
 
     /// Is the server there now?
@@ -133,9 +129,14 @@ struct Started(Weak<Shared>);
 
 impl Starts for Started {
     fn now(&self) -> (Option<u64>, u64) {
-        match self.0.upgrade() {
-            Some(shared) => shared.start(),
-            None => (None, u64::MAX),
+        let Some(shared) = self.0.upgrade() else {
+            return (None, u64::MAX);
+        };
+        // Both are read at once.
+        let status = shared.status.borrow();
+        match status.peer.is_some() {
+            true => (Some(status.opened), status.opened),
+            false => (None, status.opened + 1),
         }
     }
 

@@ -286,12 +286,7 @@ pub(crate) async fn run(mut options: HubOptions) -> Result<(), Failure> {
                 None => Hub::new(name, version),
             };
             match basis.key {
-                // Hubs of one state folder share the key, and their servers may have the same names.
-                Some(key) => {
-                    let file = std::path::absolute(&path).unwrap_or_else(|_| path.clone());
-                    let file = file.as_os_str().as_encoded_bytes();
-                    hub.key(OwnerKey::from(key).within(&file.escape_ascii().to_string()))
-                }
+                Some(key) => hub.key(key_of(key, &path)),
                 None => hub,
             }
         });
@@ -316,6 +311,13 @@ pub(crate) async fn run(mut options: HubOptions) -> Result<(), Failure> {
         never = watch(&options, &serving, &hub, &mounting, files) => match never {},
         never = shed_starts(&hub) => match never {},
     }
+}
+
+/// Makes the key of the hub with this file. Hubs of one state folder share a key, and their servers may have the same names.
+fn key_of(key: [u8; 32], file: &Path) -> OwnerKey {
+    let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
+    let file = file.as_os_str().as_encoded_bytes().escape_ascii();
+    OwnerKey::from(key).within(&file.to_string())
 }
 
 /// Finds the service of a group by its name.

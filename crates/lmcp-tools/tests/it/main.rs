@@ -38,6 +38,7 @@ mod fence_calls;
 mod fetch;
 mod fetch_growing;
 mod fetch_guard;
+mod fetch_packed;
 mod fetch_parts;
 mod fetch_proxy;
 mod fetch_tls;
