@@ -429,7 +429,7 @@ impl Outputs {
         Ok(Answer::new(output, text))
     }
 
-    /// Reads the same for [`Typing::answer`].
+    /// Reads the same for [`Typing::answer`](crate::elsewhere::Typing::answer).
     ///
     /// # Errors
     /// The copy cannot be read.
