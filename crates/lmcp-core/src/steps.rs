@@ -10,8 +10,8 @@ use tokio::sync::Notify;
 /// The places for steps that block. Cheap to clone.
 ///
 /// A caller that runs a step gets another place only while a third of all places stays free for others. So a caller that starts many
-/// long steps waits for its own steps. A caller that runs no step gets a place even if all are taken, from as many again three
-/// times: steps may take long, and nobody knows how long.
+/// long steps waits for its own steps. A caller that runs no step gets a place even if all are taken, until [`BESIDE`] times the places
+/// are in use: a step may take very long.
 #[derive(Clone)]
 pub(crate) struct Steps(Arc<Shared>);
 
@@ -27,7 +27,7 @@ struct RunningSteps {
     by_owner: HashMap<Box<str>, usize>,
 }
 
-/// So many times the places are there for callers that run nothing else.
+/// The number of threads in use at which a caller that runs no step has to wait, as a multiple of the places.
 const BESIDE: usize = 4;
 
 /// One place. Dropping it frees the place.
